@@ -74,12 +74,12 @@ pub fn requests_by_id(capture: &Capture) -> HashMap<u64, usize> {
 /// `traceparent`), else the id it was given or that is derived.
 pub fn trace_id(capture: &Capture, traces: &Traces, request: usize) -> Option<String> {
     let row = capture.requests.get(request)?;
-    let told = row.attributes.iter().find_map(|(key, value)| match (capture.name(*key), value) {
+    let given = row.attributes.iter().find_map(|(key, value)| match (capture.name(*key), value) {
         ("trace_id", Text::Text(id)) => Some(id.clone()),
         ("traceparent", Text::Text(header)) => header.split('-').nth(1).map(str::to_owned),
         _ => None,
     });
-    Some(told.unwrap_or_else(|| format!("{:032x}", traces.request(row.id).trace)))
+    Some(given.unwrap_or_else(|| format!("{:032x}", traces.request(row.id).trace)))
 }
 
 fn sweep(rows: &[(u64, u64, What)]) -> Vec<(u64, At)> {

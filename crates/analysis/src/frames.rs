@@ -342,13 +342,13 @@ const CARRIED: [WaitKind; 12] = [
 ];
 
 fn carriers(capture: &Capture) -> HashSet<u32> {
-    let mut looks: HashMap<u32, (u32, u32)> = HashMap::new();
-    for look in capture.samples.values().flatten().filter(|s| s.stack != 0) {
-        let (all, carried) = looks.entry(capture.without_native(look.stack)).or_default();
+    let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
+    for sample in capture.samples.values().flatten().filter(|s| s.stack != 0) {
+        let (all, carried) = counts.entry(capture.without_native(sample.stack)).or_default();
         *all += 1;
-        *carried += u32::from(CARRIED.contains(&look.wait));
+        *carried += u32::from(CARRIED.contains(&sample.wait));
     }
-    let mostly = looks.into_iter().filter(|(_, (all, carried))| carried * 2 > *all);
+    let mostly = counts.into_iter().filter(|(_, (all, carried))| carried * 2 > *all);
     mostly.map(|(stack, _)| stack).collect()
 }
 

@@ -53,7 +53,7 @@ pub struct Index<'c> {
     predicate: Option<u32>,
     /// Time, request and index of all samples of suspended tasks, by time; built at the first
     /// question.
-    looks: OnceCell<Vec<(u64, u64, usize)>>,
+    await_samples: OnceCell<Vec<(u64, u64, usize)>>,
     /// Begin and end of the requests, and of parts of them, that each thread worked for, by time;
     /// built at the first question.
     served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
@@ -83,7 +83,7 @@ impl<'c> Index<'c> {
             main_stacks: RefCell::default(),
             writes: id(own_span::CAPTURE),
             predicate: id(own_span::PREDICATE),
-            looks: OnceCell::new(),
+            await_samples: OnceCell::new(),
             served: OnceCell::new(),
             handed: OnceCell::new(),
             longest_gc_ns: gc_ns.max().unwrap_or(0),
@@ -196,8 +196,12 @@ impl<'c> Index<'c> {
     }
 
     /// The samples of any suspended task in `[from, to)`.
-    pub fn looks_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &'c Await> + '_ {
-        let looks = self.looks.get_or_init(|| {
+    pub fn await_samples_between(
+        &self,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> impl Iterator<Item = &'c Await> + '_ {
+        let await_samples = self.await_samples.get_or_init(|| {
             let rows = self.capture.awaits.iter();
             let keys = rows.flat_map(|(id, rows)| {
                 rows.iter().enumerate().map(|(index, row)| (row.t_ns, *id, index))
@@ -206,10 +210,10 @@ impl<'c> Index<'c> {
             all.sort_unstable();
             all
         });
-        let begin = looks.partition_point(|(t_ns, ..)| *t_ns < from_ns);
-        let end = looks.partition_point(|(t_ns, ..)| *t_ns < to_ns).max(begin);
+        let begin = await_samples.partition_point(|(t_ns, ..)| *t_ns < from_ns);
+        let end = await_samples.partition_point(|(t_ns, ..)| *t_ns < to_ns).max(begin);
         let awaits = &self.capture.awaits;
-        looks[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
+        await_samples[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
     }
 
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
@@ -243,8 +247,8 @@ impl<'c> Index<'c> {
             return Some(target);
         }
         let off = self.off_around(segment)?;
-        let looks = self.samples_in(segment.tid, off.out_ns, off.in_ns).iter();
-        looks.filter(|s| s.wait == own.wait).find_map(|s| self.target(s))
+        let samples = self.samples_in(segment.tid, off.out_ns, off.in_ns).iter();
+        samples.filter(|s| s.wait == own.wait).find_map(|s| self.target(s))
     }
 
     /// Whether two stacks have the same known innermost place.

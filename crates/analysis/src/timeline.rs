@@ -249,21 +249,21 @@ const LATE_PART: u64 = 2;
 /// long.
 fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
     let mut late = Late::new();
-    let looks = &all[all.partition_point(|s| s.t_ns < from_ns)..];
-    for look in looks.iter().take_while(|s| s.t_ns.saturating_sub(s.wall_ns) < to_ns) {
-        if look.flags & flag::TIMES == 0 || look.run_delay_ns < LATE_NS {
+    let around = &all[all.partition_point(|s| s.t_ns < from_ns)..];
+    for sample in around.iter().take_while(|s| s.t_ns.saturating_sub(s.wall_ns) < to_ns) {
+        if sample.flags & flag::TIMES == 0 || sample.run_delay_ns < LATE_NS {
             continue;
         }
-        let since = look.t_ns.saturating_sub(look.wall_ns);
+        let since = sample.t_ns.saturating_sub(sample.wall_ns);
         let begin = off.partition_point(|o| o.in_ns <= since);
-        let end = off.partition_point(|o| o.in_ns <= look.t_ns).max(begin);
+        let end = off.partition_point(|o| o.in_ns <= sample.t_ns).max(begin);
         let ns = |o: &OffCpu| o.in_ns.saturating_sub(o.out_ns);
         let ready =
             |o: &&OffCpu| off_state(o, slice_between(all, o.out_ns, o.in_ns)) == State::Ready;
         let (ready, mut waits): (Vec<_>, Vec<_>) = off[begin..end].iter().partition(ready);
         let sum = |ns: u64, more: u64| ns.saturating_add(more);
-        let told = ready.into_iter().map(ns).fold(0, sum);
-        let mut left = look.run_delay_ns.saturating_sub(told);
+        let ready_ns = ready.into_iter().map(ns).fold(0, sum);
+        let mut left = sample.run_delay_ns.saturating_sub(ready_ns);
         let waited = waits.iter().map(|o| ns(o)).fold(0, sum);
         if left < LATE_NS || left.saturating_mul(LATE_PART) < waited {
             continue;
@@ -321,11 +321,11 @@ fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
         let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { continue };
         let whole = first.from_ns..last.to_ns;
         let inside = |s: &Sample| s.wait == WaitKind::Running && whole.contains(&s.t_ns);
-        let looks = slice_between(all, whole.start, whole.end);
+        let around = slice_between(all, whole.start, whole.end);
         for run in stretch.iter_mut().filter(|s| s.state == State::Run) {
             if run.sample.is_some_and(|s| s.stack == 0) {
                 let from_ns = run.from_ns.saturating_sub(STALE_NS);
-                let near = slice_between(looks, from_ns, run.to_ns.saturating_add(STALE_NS));
+                let near = slice_between(around, from_ns, run.to_ns.saturating_add(STALE_NS));
                 let away = |s: &&Sample| s.t_ns.abs_diff(run.from_ns.midpoint(run.to_ns));
                 let read = near.iter().filter(|s| s.wait == WaitKind::Running && s.stack != 0);
                 run.sample = read.min_by_key(away).or(run.sample);
@@ -451,10 +451,11 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
             // A sample behind the end asked for may be at what came next: the one inside is at
             // this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
-            let looks = Looks { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
+            let around =
+                Around { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
             let woken = woken_at(&samples[index..]).map_or(end, |t_ns| t_ns.clamp(at, end));
             if woken > at {
-                between(&mut out, tid, at, woken, looks, (starved, samples));
+                between(&mut out, tid, at, woken, around, (starved, samples));
             }
             if end > woken {
                 let (state, sample) = (State::Ready, Some(sample));
@@ -473,8 +474,8 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
         before = Some(sample);
     }
     if at < to_ns {
-        let looks = Looks { before, after: None, last: true };
-        between(&mut out, tid, at, to_ns, looks, (false, samples));
+        let around = Around { before, after: None, last: true };
+        between(&mut out, tid, at, to_ns, around, (false, samples));
     }
     out
 }
@@ -496,11 +497,12 @@ fn told_later(from: &[Sample]) -> bool {
 /// woken. The first sample that is more than a repetition says for how long the thread was runnable
 /// by then.
 fn woken_at(from: &[Sample]) -> Option<u64> {
-    let stands = |s: &Sample| {
+    let still_there = |s: &Sample| {
         let carried = flag::REUSED | flag::TIMES;
         s.flags & carried == carried && s.cpu_ns == 0 && s.run_delay_ns == 0
     };
-    let next = from.iter().find(|s| !stands(s)).filter(|_| from.first().is_some_and(stands))?;
+    let next =
+        from.iter().find(|s| !still_there(s)).filter(|_| from.first().is_some_and(still_there))?;
     let owed_ns = next.cpu_ns.saturating_add(next.run_delay_ns);
     let owes = next.flags & flag::TIMES != 0 && next.run_delay_ns > 0 && owed_ns > next.wall_ns;
     owes.then(|| next.t_ns.saturating_sub(owed_ns))
@@ -508,7 +510,7 @@ fn woken_at(from: &[Sample]) -> Option<u64> {
 
 /// The samples before and after an interval of a thread's time.
 #[derive(Clone, Copy)]
-struct Looks<'c> {
+struct Around<'c> {
     before: Option<&'c Sample>,
     after: Option<&'c Sample>,
     /// What the one before saw goes before what the one after did.
@@ -522,7 +524,7 @@ fn between<'c>(
     tid: u32,
     from_ns: u64,
     to_ns: u64,
-    Looks { before, after, last }: Looks<'c>,
+    Around { before, after, last }: Around<'c>,
     (starved, samples): (bool, &'c [Sample]),
 ) {
     let length = to_ns - from_ns;

@@ -19,7 +19,7 @@ pub(crate) const SEEN_NS: u64 = 120_000_000;
 
 /// Another thread that is to blame, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Culprit {
+pub struct Blocker {
     /// The thread.
     pub tid: u32,
     /// Where it was.
@@ -37,10 +37,10 @@ pub struct Culprit {
     pub by: Inference,
 }
 
-impl Culprit {
+impl Blocker {
     /// A thread.
-    pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Culprit {
-        Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false, by }
+    pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Blocker {
+        Blocker { tid, stack, measured, doing: None, through: 0, by_gil: false, by }
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Claim {
     /// Prefer the user's frame to a library's.
     pub prefer_user: bool,
     /// The blocker, when it is another thread.
-    pub culprit: Option<Culprit>,
+    pub blocker: Option<Blocker>,
     /// What was waited for.
     pub resource: Option<Resource>,
     /// The kind of wait was seen in a sample of this segment, not borrowed.
@@ -78,7 +78,7 @@ impl Claim {
             cause,
             stack: segment.stack(),
             prefer_user: false,
-            culprit: None,
+            blocker: None,
             resource: None,
             seen: segment.sampled,
             inferred: false,
@@ -100,7 +100,7 @@ impl Claim {
 }
 
 /// A segment of a request and its claim.
-pub struct Piece<'c> {
+pub struct Slice<'c> {
     /// The segment.
     pub segment: Segment<'c>,
     /// The claim.
@@ -112,7 +112,7 @@ pub struct Weighed<'c> {
     /// Index of the request among the slow ones.
     pub request: usize,
     /// The claimed segment.
-    pub piece: Piece<'c>,
+    pub slice: Slice<'c>,
     /// Part of the excess, ns.
     pub excess_ns: f64,
 }
@@ -120,7 +120,7 @@ pub struct Weighed<'c> {
 impl<'c> Weighed<'c> {
     /// The part of a wait that it is, and its request.
     pub fn part(&self) -> (usize, Wait<'c>) {
-        let Piece { segment, claim, .. } = &self.piece;
+        let Slice { segment, claim, .. } = &self.slice;
         (self.request, Wait { stack: claim.stack, ..Wait::of(segment) })
     }
 }

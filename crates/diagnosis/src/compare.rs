@@ -9,8 +9,8 @@
 
 use analysis::timeline::Segment;
 
-use crate::claim::Culprit;
-use crate::context::Scene;
+use crate::claim::Blocker;
+use crate::context::Context;
 use crate::explain::{
     Candidate, Comparison, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES,
 };
@@ -54,7 +54,7 @@ impl Contest {
     /// that are left are not the winner.
     pub(crate) fn candidates(
         self,
-        scene: &Scene<'_>,
+        cx: &Context<'_>,
         (from_ns, to_ns): (u64, u64),
         (won, lost): (Option<u32>, Dropped),
         evidence: impl Fn(u32) -> (Vec<Fact>, Option<f64>),
@@ -69,8 +69,8 @@ impl Contest {
         let more = left.len().saturating_sub(CANDIDATES);
         let shown = left.into_iter().take(CANDIDATES).map(|(tid, fate, weighed)| {
             let (evidence, weight) = if weighed { evidence(tid) } else { (Vec::new(), None) };
-            let stack = scene.main_stack(tid, from_ns, to_ns);
-            let place = scene.frames.innermost(stack);
+            let stack = cx.main_stack(tid, from_ns, to_ns);
+            let place = cx.frames.innermost(stack);
             let won = usize::from(fate == Fate::Won);
             Candidate { who: Subject::Thread(tid), place, evidence, weight, fate, won }
         });
@@ -111,32 +111,32 @@ impl Question {
 /// Keeps, if it is wanted, a comparison of threads by what speaks for each: so many samples, or
 /// so many ns. `lost`: why the others are not the winner.
 pub(crate) fn keep_tally(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     question: Question,
     (tally, fact): Tally<'_>,
     (won, lost): (Option<u32>, Dropped),
     thresholds: &[Threshold],
 ) {
-    if scene.trace.wants(question.from_ns, question.to_ns) {
-        scene.trace.put(tallied(scene, question, (tally, fact), (won, lost), thresholds));
+    if cx.trace.wants(question.from_ns, question.to_ns) {
+        cx.trace.put(tallied(cx, question, (tally, fact), (won, lost), thresholds));
     }
 }
 
 /// The same of a question over several waits.
 pub(crate) fn keep_tally_of_group(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     question: Question,
     (tally, fact): Tally<'_>,
     (won, lost): (Option<u32>, Dropped),
     thresholds: &[Threshold],
 ) {
-    if scene.trace.is_on() {
-        scene.trace.put_of_group(tallied(scene, question, (tally, fact), (won, lost), thresholds));
+    if cx.trace.is_on() {
+        cx.trace.put_of_group(tallied(cx, question, (tally, fact), (won, lost), thresholds));
     }
 }
 
 fn tallied(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     question: Question,
     (tally, fact): Tally<'_>,
     (won, lost): (Option<u32>, Dropped),
@@ -152,21 +152,21 @@ fn tallied(
         let n: u64 = of(tid);
         (vec![fact(n, all)], Some(n as f64 / all.max(1) as f64))
     };
-    let candidates = contest.candidates(scene, times, (won, lost), evidence);
+    let candidates = contest.candidates(cx, times, (won, lost), evidence);
     question.answered(candidates, thresholds.to_vec())
 }
 
 /// Keeps, if it is wanted, that there was one candidate, and what became of it.
-pub(crate) fn keep_one(scene: &Scene<'_>, question: Question, found: &Culprit, fate: Fate) {
-    if !scene.trace.wants(question.from_ns, question.to_ns) {
+pub(crate) fn keep_one(cx: &Context<'_>, question: Question, found: &Blocker, fate: Fate) {
+    if !cx.trace.wants(question.from_ns, question.to_ns) {
         return;
     }
     let who = match found.doing {
         Some(_) => Subject::Code,
         None => Subject::Thread(found.tid),
     };
-    let (won, place) = (fate == Fate::Won, scene.frames.innermost(found.stack));
+    let (won, place) = (fate == Fate::Won, cx.frames.innermost(found.stack));
     let (evidence, won, weight) = (Vec::new(), usize::from(won), won.then_some(1.0));
     let one = Candidate { who, place, evidence, weight, fate, won };
-    scene.trace.put(question.answered((vec![one], 0), Vec::new()));
+    cx.trace.put(question.answered((vec![one], 0), Vec::new()));
 }

@@ -15,7 +15,7 @@ use crate::explain::trace::Trace;
 use crate::memo::{Bursts, GilWaits, Readings, WaitKey};
 
 /// A capture and the questions rules ask of it.
-pub struct Scene<'c> {
+pub struct Context<'c> {
     /// What records and samples say by themselves.
     pub index: Index<'c>,
     /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
@@ -41,7 +41,7 @@ pub struct Scene<'c> {
     pub(crate) trace: Trace,
 }
 
-impl<'c> Deref for Scene<'c> {
+impl<'c> Deref for Context<'c> {
     type Target = Index<'c>;
 
     fn deref(&self) -> &Index<'c> {
@@ -49,15 +49,15 @@ impl<'c> Deref for Scene<'c> {
     }
 }
 
-impl<'c> Scene<'c> {
+impl<'c> Context<'c> {
     /// Sets a capture up, to judge requests by a limit.
-    pub fn judged(capture: &'c Capture, limit_ns: u64) -> Scene<'c> {
-        Scene { limit_ns, ..Scene::new(capture) }
+    pub fn judged(capture: &'c Capture, limit_ns: u64) -> Context<'c> {
+        Context { limit_ns, ..Context::new(capture) }
     }
 
     /// Sets a capture up.
-    pub fn new(capture: &'c Capture) -> Scene<'c> {
-        Scene {
+    pub fn new(capture: &'c Capture) -> Context<'c> {
+        Context {
             index: Index::new(capture),
             limit_ns: u64::MAX,
             bursts: RefCell::default(),

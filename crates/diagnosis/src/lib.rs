@@ -50,8 +50,8 @@ mod wording;
 
 pub use analysis::frames::Place;
 pub use cause::Cause;
-pub use claim::{Claim, Culprit, Piece};
-pub use context::Scene;
+pub use claim::{Blocker, Claim, Slice};
+pub use context::Context;
 pub use critical_path::divided;
 pub use finding::{Confidence, Diagnosis, Evidence, Finding};
 pub use judge::{diagnose, diagnose_explained};

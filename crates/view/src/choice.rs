@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use analysis::requests::{Judged, Requests};
 use capture::read::{Capture, RequestRow};
-use diagnosis::Scene;
+use diagnosis::Context;
 
 use crate::detail::Detail;
 use crate::windows::Windows;
@@ -40,7 +40,7 @@ impl<'c> Chosen<'c> {
     pub fn of(capture: &'c Capture, limit_ns: &dyn Fn(&str) -> u64, limits: Limits) -> Chosen<'c> {
         let requests = Requests::divide(capture, limit_ns);
         let dots = dots(&requests, limits.dots);
-        let scene = Scene::judged(capture, requests.threshold_ns);
+        let scene = Context::judged(capture, requests.threshold_ns);
         let slow: Vec<Judged<'c>> = requests.slow.iter().take(limits.slow).copied().collect();
         let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
         let mut windows = Windows::default();

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use analysis::requests::Judged;
 use analysis::timeline::State;
-use diagnosis::{critical_path, Piece, Scene};
+use diagnosis::{critical_path, Context, Slice};
 
 use crate::windows::{stretches, Windows};
 
@@ -27,7 +27,7 @@ pub struct Detail<'c> {
     /// The request.
     pub request: Judged<'c>,
     /// Its time, exclusive.
-    pub pieces: Vec<Piece<'c>>,
+    pub pieces: Vec<Slice<'c>>,
     /// Its threads: its own first, then those that it waited for, the longest wait first.
     pub lanes: Vec<u32>,
     /// Threads that it waited for without a lane.
@@ -36,7 +36,7 @@ pub struct Detail<'c> {
 
 impl<'c> Detail<'c> {
     /// Divides a request's time and keeps the windows of its threads.
-    pub fn of(scene: &Scene<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
+    pub fn of(scene: &Context<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
         let pieces = critical_path::of_request(scene, request);
         let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
@@ -50,11 +50,11 @@ impl<'c> Detail<'c> {
 
 /// The request's own thread, those that worked for it, and those they waited for, followed from
 /// thread to thread.
-fn lanes(scene: &Scene<'_>, request: &Judged<'_>, pieces: &[Piece<'_>]) -> (Vec<u32>, usize) {
+fn lanes(scene: &Context<'_>, request: &Judged<'_>, pieces: &[Slice<'_>]) -> (Vec<u32>, usize) {
     let mut weights: HashMap<u32, u64> = HashMap::new();
     for piece in pieces {
         *weights.entry(piece.segment.tid).or_default() += piece.segment.ns();
-        if let Some(culprit) = piece.claim.culprit {
+        if let Some(culprit) = piece.claim.blocker {
             *weights.entry(culprit.tid).or_default() += piece.segment.ns();
         }
     }

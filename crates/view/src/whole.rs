@@ -145,7 +145,7 @@ fn detail(
     let mut rows: Vec<[i64; 11]> = Vec::new();
     for piece in &detail.pieces {
         let (segment, claim) = (&piece.segment, &piece.claim);
-        let culprit = claim.culprit.map_or((0, 0, false), |by| (by.tid, by.stack, by.measured));
+        let culprit = claim.blocker.map_or((0, 0, false), |by| (by.tid, by.stack, by.measured));
         rows.push([
             difference(segment.from_ns, chosen.zero_ns),
             difference(segment.to_ns, segment.from_ns),

@@ -12,7 +12,7 @@ use format::wait::{AwaitKind, WaitKind};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
@@ -21,19 +21,19 @@ pub const RULE: Rule = Rule { id: "connect", claim };
 pub const ADVICE: &str =
     "Check the peer's accept queue and the network; keep connections open; set a connect time limit.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Connect {
         return None;
     }
     let resource =
-        segment.sample.and_then(|s| scene.target(s)).map(|name| Resource::peer(name, false));
+        segment.sample.and_then(|s| cx.target(s)).map(|name| Resource::peer(name, false));
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
 }
 
 /// Of a suspended task: `create_connection` and the like.
-pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Connect, seen.row, segment);
-    let resource = awaits::target(scene, seen.row).map(|name| Resource::peer(name, false));
+    let resource = awaits::target(cx, seen.row).map(|name| Resource::peer(name, false));
     (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, prefer_user: true, ..own })
 }
 

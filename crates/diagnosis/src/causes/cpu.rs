@@ -13,7 +13,7 @@ use analysis::timeline::{Segment, State};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu", claim };
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule { id: "cpu", claim };
 pub const ADVICE: &str =
     "Profile this function with the input of the slow requests; bound the input or cache the result.";
 
-fn claim(_: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(_: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     (segment.state == State::Run).then(|| Claim::of(Cause::Cpu, segment))
 }
 

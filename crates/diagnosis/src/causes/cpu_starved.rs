@@ -13,7 +13,7 @@ use analysis::timeline::{Segment, State};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::cpu_user;
 use crate::wording::ms_text;
 
@@ -25,22 +25,22 @@ pub const ADVICE: &str = "Give the service more CPU, or find what else runs on t
 pub const ADVICE_OWN: &str =
     "Do that work in another process, at a lower priority, or in fewer threads than there are CPUs.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Ready {
         return None;
     }
-    let culprit = cpu_user::of(scene, segment);
-    let prefer_user = culprit.is_some();
+    let blocker = cpu_user::of(cx, segment);
+    let prefer_user = blocker.is_some();
     let own = Claim::of(Cause::CpuStarved, segment);
-    Some(Claim { seen: segment.exact, culprit, prefer_user, ..own })
+    Some(Claim { seen: segment.exact, blocker, prefer_user, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
-    let told = format!("{at} could have run for {time} but no CPU was free");
+    let starved = format!("{at} could have run for {time} but no CPU was free");
     match (d.culprit, d.culprit_threads) {
-        (Some(_), 2..) => format!("{told}: {} ran in {} threads", d.blamed(), d.culprit_threads),
-        (Some(_), _) => format!("{told}: {} ran in another thread", d.blamed()),
-        (None, _) => told,
+        (Some(_), 2..) => format!("{starved}: {} ran in {} threads", d.blamed(), d.culprit_threads),
+        (Some(_), _) => format!("{starved}: {} ran in another thread", d.blamed()),
+        (None, _) => starved,
     }
 }

@@ -12,22 +12,22 @@ use analysis::timeline::{Segment, State};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
 
 pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let throttled = || throttled_ns(scene, segment.from_ns, segment.to_ns) * 2 > segment.ns();
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let throttled = || throttled_ns(cx, segment.from_ns, segment.to_ns) * 2 > segment.ns();
     let own = || Claim { seen: segment.exact, ..Claim::of(Cause::CpuThrottled, segment) };
     (segment.state == State::Ready && throttled()).then(own)
 }
 
 /// Growth of the cgroup's throttled time over the seconds that contain `[from, to)`.
-fn throttled_ns(scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> u64 {
-    let capture = scene.capture;
+fn throttled_ns(cx: &Context<'_>, from_ns: u64, to_ns: u64) -> u64 {
+    let capture = cx.capture;
     let rows = capture.vitals.iter().filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
     let (mut before, mut after) = (None, None);
     for row in rows {

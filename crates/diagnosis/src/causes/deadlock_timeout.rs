@@ -15,7 +15,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::{holder, lock_order};
 use crate::wording::ms_text;
 
@@ -24,13 +24,13 @@ pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
 pub const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let measured = holder::in_deadlock(scene, segment);
-    let culprit = measured.or_else(|| lock_order::inverted(scene, segment))?;
-    Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::DeadlockTimeout, segment) })
+    let measured = holder::in_deadlock(cx, segment);
+    let blocker = measured.or_else(|| lock_order::inverted(cx, segment))?;
+    Some(Claim { blocker: Some(blocker), ..Claim::of(Cause::DeadlockTimeout, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -14,7 +14,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::kernel_time;
 use crate::wording::ms_text;
 
@@ -23,9 +23,9 @@ pub const RULE: Rule = Rule { id: "disk-io", claim };
 pub const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state == State::Run {
-        let moves = kernel_time::moves_storage(scene, segment);
+        let moves = kernel_time::moves_storage(cx, segment);
         return moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) });
     }
     let disk = matches!(
@@ -35,7 +35,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !disk {
         return None;
     }
-    let resource = segment.sample.and_then(|s| scene.target(s)).map(Resource::File);
+    let resource = segment.sample.and_then(|s| cx.target(s)).map(Resource::File);
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
 }
 

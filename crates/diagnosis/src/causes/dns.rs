@@ -17,7 +17,7 @@ use format::wait::{AwaitKind, WaitKind};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule { id: "dns", claim };
 pub const ADVICE: &str =
     "Check the resolvers in /etc/resolv.conf; cache names, or lower the resolver's time limit.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
         segment.wait(),
         WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::Connect
@@ -34,14 +34,14 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let target = scene.target_of_wait(segment);
+    let target = cx.target_of_wait(segment);
     let port_53 =
         target.as_deref().map(first).is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
-        scene.frames.leaf_at(segment.stack(), Stdlib::Resolve)
-            || scene.frames.any(segment.stack(), is_c_librarys)
+        cx.frames.leaf_at(segment.stack(), Stdlib::Resolve)
+            || cx.frames.any(segment.stack(), is_c_librarys)
     };
-    let found = port_53 || resolves() || in_resolver(scene, segment.stack());
+    let found = port_53 || resolves() || in_resolver(cx, segment.stack());
     let resource = target.map(Resource::Resolver);
     found.then(|| Claim { resource, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
 }
@@ -65,17 +65,17 @@ fn is_c_librarys(frame: &Frame<'_>) -> bool {
 }
 
 /// Code that asks a resolver: dnspython, aiodns.
-fn in_resolver(scene: &Scene<'_>, stack: u32) -> bool {
+fn in_resolver(cx: &Context<'_>, stack: u32) -> bool {
     const FILES: [&str; 3] = ["/dns/query.py", "/dns/asyncquery.py", "/aiodns/__init__.py"];
-    let library = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Library;
-    scene.frames.any(stack, |f| library(f) && FILES.iter().any(|file| f.file.ends_with(file)))
+    let library = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::Library;
+    cx.frames.any(stack, |f| library(f) && FILES.iter().any(|file| f.file.ends_with(file)))
 }
 
 /// Of a suspended task: `getaddrinfo` of the event loop, or a library that asks resolvers.
-pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
-    let resource = awaits::target(scene, seen.row).map(Resource::Resolver);
-    let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(scene, seen.row.stack);
+    let resource = awaits::target(cx, seen.row).map(Resource::Resolver);
+    let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(cx, seen.row.stack);
     resolves.then_some(Claim { resource, prefer_user: true, ..own })
 }
 

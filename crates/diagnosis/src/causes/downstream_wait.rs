@@ -14,7 +14,7 @@ use format::wait::{AwaitKind, WaitKind};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
@@ -48,10 +48,10 @@ pub fn is_a_loops(resource: Option<&Resource>) -> bool {
 
 /// The peer, and whether it is the request's client: the package whose code uses the socket is the
 /// server's.
-fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<Resource> {
-    let frames = scene.frames.of(stack).filter(|f| !f.native);
-    let inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);
-    let mut packages = inner.filter_map(|f| Some((scene.frames.package(f.file)?, f))).peekable();
+fn peer(cx: &Context<'_>, stack: u32, target: Option<String>) -> Option<Resource> {
+    let frames = cx.frames.of(stack).filter(|f| !f.native);
+    let inner = frames.take_while(|f| cx.frames.owner(f.file) != Owner::User);
+    let mut packages = inner.filter_map(|f| Some((cx.frames.package(f.file)?, f))).peekable();
     let uses_it = packages.peek().map(|(package, _)| *package);
     let mut own = packages.take_while(|(package, _)| Some(*package) == uses_it);
     let serves = match uses_it {
@@ -62,7 +62,7 @@ fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<Resourc
     target.map(|name| Resource::peer(name, serves))
 }
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
         segment.wait(),
         WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::PipeRead
@@ -70,22 +70,22 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let resource = peer(scene, segment.stack(), scene.target_of_wait(segment));
+    let resource = peer(cx, segment.stack(), cx.target_of_wait(segment));
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 
 /// Of a suspended task: a stream; or a future behind which a single socket lies, as client
 /// libraries wait for an answer. A library's Event likewise.
-pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let target = awaits::target(scene, seen.row);
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let target = awaits::target(cx, seen.row);
     let waits = match seen.row.kind {
         AwaitKind::Socket => true,
         AwaitKind::Future => target.is_some(),
-        AwaitKind::Event => target.is_some() && awaits::by_library(scene, seen.row),
+        AwaitKind::Event => target.is_some() && awaits::by_library(cx, seen.row),
         _ => false,
     };
     let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
-    let resource = peer(scene, seen.row.stack, target);
+    let resource = peer(cx, seen.row.stack, target);
     waits.then_some(Claim { resource, prefer_user: true, ..own })
 }
 

@@ -20,7 +20,7 @@ use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::causes::{lock_wait, pool_wait};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "event-loop-blocked", claim };
@@ -36,11 +36,11 @@ pub const ADVICE_WAITS: &str =
 /// Shorter intervals of work are a loop's ordinary business.
 const BLOCKED_NS: u64 = 50_000_000;
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if !scene.is_loop(segment) {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if !cx.is_loop(segment) {
         return None;
     }
-    if scene.is_idle_loop(segment) || scene.may_poll(segment) {
+    if cx.is_idle_loop(segment) || cx.may_poll(segment) {
         return Some(Claim::of(Cause::Unknown, segment));
     }
     if segment.state == State::Ready
@@ -54,26 +54,26 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             segment.wait(),
             WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::Connect
         );
-    let kept = is_kept(scene, segment);
+    let kept = is_kept(cx, segment);
     let own = Claim { prefer_user, ..Claim::of(Cause::EventLoopBlocked, segment) };
-    let waits = || waits(scene, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
+    let waits = || waits(cx, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
     kept.then(|| waits().unwrap_or(own))
 }
 
 /// What a thread's wait for other threads would be claimed for, if `segment` is one.
-pub fn waits(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn waits(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !matches!(segment.wait(), WaitKind::Futex | WaitKind::FileLock) {
         return None;
     }
-    [pool_wait::RULE, lock_wait::RULE].iter().find_map(|rule| (rule.claim)(scene, segment))
+    [pool_wait::RULE, lock_wait::RULE].iter().find_map(|rule| (rule.claim)(cx, segment))
 }
 
 /// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.
-pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    !scene.is_idle_loop(segment)
-        && !scene.may_poll(segment)
+pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    !cx.is_idle_loop(segment)
+        && !cx.may_poll(segment)
         && segment.state != State::Unknown
-        && scene.busy_around(segment) >= BLOCKED_NS
+        && cx.busy_around(segment) >= BLOCKED_NS
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -15,8 +15,8 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
-use crate::claim::{Claim, Culprit};
-use crate::context::Scene;
+use crate::claim::{Blocker, Claim};
+use crate::context::Context;
 use crate::explain::Inference;
 use crate::wording::ms_text;
 
@@ -25,13 +25,13 @@ pub const RULE: Rule = Rule { id: "fork", claim };
 pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if scene.forked_ns(segment) * 2 > segment.ns() {
-        let stack = scene.forking_stack(segment);
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if cx.forked_ns(segment) * 2 > segment.ns() {
+        let stack = cx.forking_stack(segment);
         let own = Claim::of(Cause::Fork, segment);
         return Some(Claim { prefer_user: true, seen: true, stack, ..own });
     }
-    if segment.state == State::Wait && scene.awaits_exec(segment) {
+    if segment.state == State::Wait && cx.awaits_exec(segment) {
         let own = Claim::of(Cause::Fork, segment);
         return Some(Claim { prefer_user: true, resource: Some(Resource::ChildProgram), ..own });
     }
@@ -42,17 +42,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Fault | WaitKind::Memory | WaitKind::Gil | WaitKind::Unknown
     );
     if segment.state == State::Wait && (kept || overslept(segment)) {
-        elsewhere(scene, segment)
+        elsewhere(cx, segment)
     } else {
         None
     }
 }
 
 /// The claim on time in which another thread forked, for most of it.
-pub fn elsewhere(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let (tid, stack) = scene.fork_elsewhere(segment)?;
-    let culprit = Some(Culprit::thread(tid, stack, true, Inference::ForkRecord));
-    Some(Claim { culprit, ..Claim::of(Cause::Fork, segment) })
+pub fn elsewhere(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let (tid, stack) = cx.fork_elsewhere(segment)?;
+    let blocker = Some(Blocker::thread(tid, stack, true, Inference::ForkRecord));
+    Some(Claim { blocker, ..Claim::of(Cause::Fork, segment) })
 }
 
 /// Whether a sleep went on for so long that its time was up before: the thread waits for something
@@ -65,9 +65,9 @@ fn overslept(segment: &Segment<'_>) -> bool {
 pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.culprit {
-        Some(culprit) => {
+        Some(blocker) => {
             let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-            format!("{who} stood still for {time} while {} forked", culprit.short())
+            format!("{who} stood still for {time} while {} forked", blocker.short())
         }
         None => {
             let exec =

@@ -13,8 +13,8 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
-use crate::claim::{Claim, Culprit};
-use crate::context::Scene;
+use crate::claim::{Blocker, Claim};
+use crate::context::Context;
 use crate::explain::Inference;
 use crate::facts::long_work;
 use crate::wording::ms_text;
@@ -25,33 +25,33 @@ pub const ADVICE: &str =
     "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
      collect between requests, or raise the threshold of generation 2.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let gc = scene.gc_over(segment.from_ns, segment.to_ns)?;
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let gc = cx.gc_over(segment.from_ns, segment.to_ns)?;
     let on_own_thread = gc.tid == segment.tid;
     let waits =
         segment.state == State::Wait && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
     // If the collector's thread is runnable without a CPU, the collector does not take the time,
     // nor does it for a thread that waits for that thread.
     let collects = on_own_thread && segment.state != State::Ready;
-    if !collects && !(waits && (on_own_thread || !long_work::starves(scene, gc.tid, segment))) {
+    if !collects && !(waits && (on_own_thread || !long_work::starves(cx, gc.tid, segment))) {
         return None;
     }
-    let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit =
-        (!on_own_thread).then_some(Culprit::thread(gc.tid, stack, true, Inference::GcRecord));
+    let stack = cx.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
+    let blocker =
+        (!on_own_thread).then_some(Blocker::thread(gc.tid, stack, true, Inference::GcRecord));
     let stack = if on_own_thread && stack != 0 { stack } else { segment.stack() };
     // The collector's own callbacks saw it, sample or not.
-    Some(Claim { stack, culprit, seen: true, ..Claim::of(Cause::GcPause, segment) })
+    Some(Claim { stack, blocker, seen: true, ..Claim::of(Cause::GcPause, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let pause = format!("the garbage collector ran for {}", ms_text(d.mean_ms));
     match d.culprit {
         None => format!("{pause} at {}", rule::at(d.place)),
-        Some(culprit) => format!(
+        Some(blocker) => format!(
             "{pause} on thread {} at {} and kept the GIL; {} waited",
             d.culprit_thread.unwrap_or("?"),
-            culprit.short(),
+            blocker.short(),
             rule::at(d.place)
         ),
     }

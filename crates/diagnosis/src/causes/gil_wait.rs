@@ -14,7 +14,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::gil;
 use crate::facts::long_work;
 use crate::wording::ms_text;
@@ -25,18 +25,18 @@ pub const ADVICE: &str =
     "Move the long computation to another process, cut it into pieces, or use \
      a library that releases the GIL while it works.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Gil {
         return None;
     }
-    let culprit = gil::holder(scene, segment);
-    let inferred = culprit.filter(|c| !c.measured);
-    let starves = inferred.is_some_and(|c| long_work::starves(scene, c.tid, segment));
-    if starves || gil::holder_starves(scene, segment) {
+    let blocker = gil::holder(cx, segment);
+    let inferred = blocker.filter(|c| !c.measured);
+    let starves = inferred.is_some_and(|c| long_work::starves(cx, c.tid, segment));
+    if starves || gil::holder_starves(cx, segment) {
         // The holder wanted to run and got no CPU: everybody waits for the CPU, not for the GIL.
         return Some(Claim { seen: segment.exact, ..Claim::of(Cause::CpuStarved, segment) });
     }
-    Some(Claim { culprit, ..Claim::of(Cause::GilWait, segment) })
+    Some(Claim { blocker, ..Claim::of(Cause::GilWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
@@ -44,10 +44,10 @@ pub fn sentence(d: &Described<'_>) -> String {
     let waited = format!("{who} waited {} for the GIL", ms_text(d.mean_ms));
     match (d.culprit, d.culprit_threads) {
         (None, _) => format!("{waited}; who held it was not seen"),
-        (Some(culprit), 0 | 1) => {
+        (Some(blocker), 0 | 1) => {
             let thread = d.culprit_thread.unwrap_or("another thread");
-            format!("{waited}, held by {} in thread {thread}", culprit.short())
+            format!("{waited}, held by {} in thread {thread}", blocker.short())
         }
-        (Some(culprit), n) => format!("{waited}, held by {} in {n} threads", culprit.short()),
+        (Some(blocker), n) => format!("{waited}, held by {} in {n} threads", blocker.short()),
     }
 }

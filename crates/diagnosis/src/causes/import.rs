@@ -21,7 +21,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::imports;
 use crate::wording::ms_text;
 
@@ -33,34 +33,33 @@ const ADVICE_STARTING: &str =
     "Let requests come when the worker is ready: load the program before \
      it forks or listens (gunicorn: --preload), or have a readiness check.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let stack = segment.stack();
-    if stack == 0 || segment.state == State::Unknown || !scene.frames.any(stack, imports::is_import)
-    {
+    if stack == 0 || segment.state == State::Unknown || !cx.frames.any(stack, imports::is_import) {
         return None;
     }
     let own_name = match segment.wait() {
-        WaitKind::Futex => !scene.frames.of(stack).next().is_some_and(|f| imports::is_import(&f)),
+        WaitKind::Futex => !cx.frames.of(stack).next().is_some_and(|f| imports::is_import(&f)),
         kind => matches!(
             kind,
             WaitKind::Sleep | WaitKind::Gil | WaitKind::SocketRead | WaitKind::ChildWait
         ),
     };
-    let importer = scene.frames.caller_of_outermost(stack, imports::is_import).unwrap_or(stack);
+    let importer = cx.frames.caller_of_outermost(stack, imports::is_import).unwrap_or(stack);
     let own = Claim::of(Cause::Import, segment);
-    let resource = module(scene, stack, importer).map(Resource::Module);
+    let resource = module(cx, stack, importer).map(Resource::Module);
     (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, resource, ..own })
 }
 
 /// The module whose code the import system ran for `importer`, the caller of the outermost import
 /// on `stack`.
-fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
-    let deep = scene.frames.of(stack).count().checked_sub(scene.frames.of(importer).count())?;
-    let inner: Vec<Frame<'_>> = scene.frames.of(stack).take(deep).collect();
-    let ours = |f: &&Frame<'_>| scene.frames.owner(f.file) == Owner::Dashcam;
+fn module(cx: &Context<'_>, stack: u32, importer: u32) -> Option<String> {
+    let deep = cx.frames.of(stack).count().checked_sub(cx.frames.of(importer).count())?;
+    let inner: Vec<Frame<'_>> = cx.frames.of(stack).take(deep).collect();
+    let ours = |f: &&Frame<'_>| cx.frames.owner(f.file) == Owner::Dashcam;
     let mut from_outside = inner.iter().rev().skip_while(|f| imports::is_import(f) || ours(f));
     let first = from_outside.next().filter(|f| f.function == "<module>")?;
-    Some(scene.frames.place(first).module)
+    Some(cx.frames.place(first).module)
 }
 
 /// What is reported of the modules that so much time each was seen to go to, of `all` that the

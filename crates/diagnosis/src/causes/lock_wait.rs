@@ -19,7 +19,7 @@ use format::wait::{AwaitKind, HolderSource, WaitKind};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::{holder, task};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, waiting};
@@ -30,36 +30,35 @@ pub const RULE: Rule = Rule { id: "lock-wait", claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
         return None;
     }
     match segment.wait() {
         // `Thread.start` waits for the new thread to come up: no lock of anybody's.
-        WaitKind::Futex if scene.frames.any_at(segment.stack(), Stdlib::ThreadStart) => None,
+        WaitKind::Futex if cx.frames.any_at(segment.stack(), Stdlib::ThreadStart) => None,
         // Nor does an executor's worker wait for a worker that has nothing to do: the sample is
         // from before its work began.
-        WaitKind::Futex if pools::has_no_work(scene, segment.stack()) => None,
+        WaitKind::Futex if pools::has_no_work(cx, segment.stack()) => None,
         WaitKind::Futex => {
-            let culprit = holder::lock_holder(scene, segment);
-            if culprit.is_none() && waiting::joins(scene, segment.stack()) {
+            let blocker = holder::lock_holder(cx, segment);
+            if blocker.is_none() && waiting::joins(cx, segment.stack()) {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let notice = notice(scene, segment);
-            let resource =
-                notice.or_else(|| waiting::lock_name(scene, segment).map(Resource::Lock));
-            Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
+            let notice = notice(cx, segment);
+            let resource = notice.or_else(|| waiting::lock_name(cx, segment).map(Resource::Lock));
+            Some(Claim { blocker, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
-            let name = segment.sample.and_then(|s| scene.target(s));
+            let name = segment.sample.and_then(|s| cx.target(s));
             let resource = name.map(Resource::file_lock);
             let ours =
                 matches!(resource, Some(Resource::FileLock { by: LockedBy::ThisProcess, .. }));
-            let culprit = if ours { holder::file_lock_holder(scene, segment) } else { None };
-            Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
+            let blocker = if ours { holder::file_lock_holder(cx, segment) } else { None };
+            Some(Claim { blocker, resource, ..Claim::of(Cause::LockWait, segment) })
         }
-        WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => {
+        WaitKind::Sleep if cx.frames.asks_sqlite(segment.stack()) => {
             let resource = Some(Resource::Database);
             // A database's client is the messenger.
             Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::LockWait, segment) })
@@ -152,33 +151,33 @@ const ADVICE_SQLITE: &str =
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
 /// Whether the kernel recorded which process has the file lock that is waited for.
-pub fn is_told(resource: Option<&Resource>) -> bool {
+pub fn has_known_process(resource: Option<&Resource>) -> bool {
     resource.is_some_and(Resource::has_known_process)
 }
 
 /// Which primitive of `threading` is waited for until some thread gives notice. Where the lock that
 /// is waited for names its holder, a Condition's own lock is being taken again.
-fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
+fn notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
-    let notice = scene.frames.resource(segment.stack(), &signatures::NOTICES);
+    let notice = cx.frames.resource(segment.stack(), &signatures::NOTICES);
     notice.filter(|notice| !(held && matches!(notice, Resource::Condition(_))))
 }
 
 /// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an
 /// Event or Condition that another task is to set, unless a library's: that is its way to wait for
 /// a peer or a pool.
-pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::LockWait, seen.row, segment);
     match seen.row.kind {
         AwaitKind::Lock => {
-            let known = task::holder_of_any(scene, seen, segment);
-            let culprit = known.or_else(|| task::likely_holder(scene, seen, segment));
-            Some(Claim { culprit, ..own })
+            let known = task::holder_of_any(cx, seen, segment);
+            let blocker = known.or_else(|| task::likely_holder(cx, seen, segment));
+            Some(Claim { blocker, ..own })
         }
         AwaitKind::Condition | AwaitKind::Event => {
-            let library = awaits::by_library(scene, seen.row);
+            let library = awaits::by_library(cx, seen.row);
             // A library that hands something out waits in a Condition of its own.
-            let pool = library && pools::hands_out(scene, seen.row.stack);
+            let pool = library && pools::hands_out(cx, seen.row.stack);
             if pool || library && seen.row.kind == AwaitKind::Event {
                 return None;
             }
@@ -186,7 +185,7 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
                 AwaitKind::Event => Resource::Event(Of::Tasks),
                 _ => Resource::Condition(Of::Tasks),
             });
-            Some(Claim { culprit: task::holder_of_any(scene, seen, segment), resource, ..own })
+            Some(Claim { blocker: task::holder_of_any(cx, seen, segment), resource, ..own })
         }
         _ => None,
     }
@@ -216,14 +215,14 @@ pub fn waited_for(d: &Described<'_>) -> String {
     if d.culprit.is_none() {
         return match notice {
             Some(notice) => format!("{waited}; who was to {} is not known", notice.to),
-            None if is_told(d.resource) => waited,
+            None if has_known_process(d.resource) => waited,
             None => format!("{waited}; who held it is not known"),
         };
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     let sure = if d.culprit_measured { "" } else { "most likely " };
     // The holder of a file lock of this process is already reported.
-    let known = match is_told(d.resource) {
+    let known = match has_known_process(d.resource) {
         true => format!("{sure}by"),
         false => format!("{sure}{held} by"),
     };

@@ -34,7 +34,7 @@ use analysis::timeline::Segment;
 use crate::cause::Cause;
 use crate::causes::rule::{AwaitRule, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::holder;
 use crate::facts::awaits::Awaited;
 use crate::facts::pools;
@@ -77,41 +77,41 @@ const AWAITS: &[(&str, AwaitRule)] = &[
 ];
 
 /// The claim on a segment; `unknown` when no rule wants it.
-pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
-    let first = RULES.iter().find_map(|rule| rule.claim(scene, segment));
+pub fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Claim {
+    let first = RULES.iter().find_map(|rule| rule.claim(cx, segment));
     first.unwrap_or_else(|| {
-        let resource = unknown::resource(scene, segment);
+        let resource = unknown::resource(cx, segment);
         Claim { resource, ..Claim::of(Cause::Unknown, segment) }
     })
 }
 
 /// The claim on time in which a request's task awaits something.
-pub(crate) fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Claim {
+pub(crate) fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Claim {
     let claimed = |(id, rule): &(&'static str, AwaitRule)| {
-        rule(scene, seen, segment).map(|claim| claim.by_rule(id))
+        rule(cx, seen, segment).map(|claim| claim.by_rule(id))
     };
-    let of_worker = lock_of_worker(scene, seen, segment);
+    let of_worker = lock_of_worker(cx, seen, segment);
     let first = of_worker.or_else(|| AWAITS.iter().find_map(claimed));
     first.unwrap_or_else(|| Claim::of_await(Cause::Unknown, seen.row, segment))
 }
 
 /// The claim on time in which an event loop was kept from going on, whatever its tasks awaited.
-pub(crate) fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub(crate) fn of_the_loop(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let whole = [stopped::RULE, gc_pause::RULE];
-    let found = whole.iter().find_map(|rule| rule.claim(scene, segment));
-    found.or_else(|| event_loop_blocked::is_kept(scene, segment).then(|| claim(scene, segment)))
+    let found = whole.iter().find_map(|rule| rule.claim(cx, segment));
+    found.or_else(|| event_loop_blocked::is_kept(cx, segment).then(|| claim(cx, segment)))
 }
 
 /// The blocker of the thread that most likely works for the future that was awaited, where that was
 /// a lock with a known holder: what the request waited for in the end.
-fn lock_of_worker(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn lock_of_worker(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let row = seen.row;
-    if row.kind != AwaitKind::Executor || pools::futures_are_of_processes(scene) {
+    if row.kind != AwaitKind::Executor || pools::futures_are_of_processes(cx) {
         return None;
     }
-    let wait = holder::locked_worker(scene, segment, row.stack, seen.looks_ns, seen.until_ns)?;
-    let claim = claim(scene, &wait);
-    let known = claim.cause == Cause::LockWait && claim.culprit.is_some();
+    let wait = holder::locked_worker(cx, segment, row.stack, seen.seen_ns, seen.until_ns)?;
+    let claim = claim(cx, &wait);
+    let known = claim.cause == Cause::LockWait && claim.blocker.is_some();
     known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })
 }
 

@@ -13,7 +13,7 @@ use analysis::timeline::Segment;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::kernel_time;
 use crate::wording::ms_text;
 
@@ -23,8 +23,8 @@ pub const ADVICE: &str =
     "Look at memory pressure and swap at this time; allocate less in the request, or touch the \
      memory (or read the mapped file) before the request needs it.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let found = kernel_time::waits_for_memory(scene, segment);
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let found = kernel_time::waits_for_memory(cx, segment);
     found.then(|| Claim::of(Cause::PageFault, segment))
 }
 

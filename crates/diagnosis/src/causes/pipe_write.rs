@@ -12,7 +12,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "pipe-write", claim };
@@ -20,12 +20,12 @@ pub const RULE: Rule = Rule { id: "pipe-write", claim };
 pub const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
      reader (log collector, terminal) keep up.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let writes = matches!(segment.wait(), WaitKind::PipeWrite | WaitKind::TtyWrite);
     if segment.state != State::Wait || !writes {
         return None;
     }
-    let resource = segment.sample.and_then(|s| scene.target(s)).map(Resource::PipeReader);
+    let resource = segment.sample.and_then(|s| cx.target(s)).map(Resource::PipeReader);
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
 }
 

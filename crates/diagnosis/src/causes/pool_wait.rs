@@ -27,8 +27,8 @@ use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
-use crate::claim::{Claim, Culprit};
-use crate::context::Scene;
+use crate::claim::{Blocker, Claim};
+use crate::context::Context;
 use crate::ended_by::wakeup_record::{self, WakeRecord};
 use crate::ended_by::{holder, queue_reader, task};
 use crate::explain::Inference;
@@ -57,87 +57,86 @@ const ADVICE_VAIN: &str =
     "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    if !pools::is_of_a_pool(scene, segment.stack()) || pools::has_no_work(scene, segment.stack()) {
+    if !pools::is_of_a_pool(cx, segment.stack()) || pools::has_no_work(cx, segment.stack()) {
         return None;
     }
-    let in_vain = waiting::timed_out(scene, segment);
-    let nothing = || in_vain.then(|| nothing_in_time(scene, segment));
-    let told = pools::resource(scene, segment.stack()).or_else(nothing);
+    let in_vain = waiting::timed_out(cx, segment);
+    let nothing = || in_vain.then(|| nothing_in_time(cx, segment));
+    let known = pools::resource(cx, segment.stack()).or_else(nothing);
     // A library that hands something else out waits so, too.
-    let own = || scene.frames.resource(segment.stack(), &signatures::OWN_POOLS);
-    let resource = told.or_else(own);
+    let own = || cx.frames.resource(segment.stack(), &signatures::OWN_POOLS);
+    let resource = known.or_else(own);
     // The thread that gave back the item which this one got had it until then; a waiter whose time
     // ran out got none.
     let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
-    let told = !elsewhere && !in_vain;
+    let ended_here = !elsewhere && !in_vain;
     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
     // Estimates hardly show which thread ran then, except for native code, whose few threads are
     // where they wait.
-    let culprit = match segment.exact || pools::native(scene, segment.stack()).is_some() {
-        _ if !told => None,
+    let blocker = match segment.exact || pools::native(cx, segment.stack()).is_some() {
+        _ if !ended_here => None,
         true => {
-            let giver = holder::releaser(scene, segment);
-            let by = match wakeup_record::of(scene, segment) {
+            let waker = holder::releaser(cx, segment);
+            let by = match wakeup_record::of(cx, segment) {
                 WakeRecord::By(_) => Inference::WakeRecord,
                 _ => Inference::RanBefore,
             };
-            giver.map(|tid| Culprit::thread(tid, scene.main_stack(tid, from_ns, to_ns), false, by))
+            waker.map(|tid| Blocker::thread(tid, cx.main_stack(tid, from_ns, to_ns), false, by))
         }
-        false => holder::left_place(scene, segment),
+        false => holder::left_place(cx, segment),
     };
-    let carried = culprit.is_some_and(|c| pools::carries_for_processes(scene, c.stack));
+    let carried = blocker.is_some_and(|c| pools::carries_for_processes(cx, c.stack));
     let resource = if carried { Some(Resource::Processes) } else { resource };
     // A thread that has no work, or waits for the same, is no candidate: another one may be.
-    let able = |c: &Culprit| {
-        let idles = pools::is_idle(scene, c.stack)
-            || threads::is_idle_worker(scene, c.tid, (from_ns, to_ns), c.stack);
-        let fellow = scene.same_place(c.stack, segment.stack())
-            || pools::is_same_pool(scene, c.stack, segment.stack());
+    let able = |c: &Blocker| {
+        let idles = pools::is_idle(cx, c.stack)
+            || threads::is_idle_worker(cx, c.tid, (from_ns, to_ns), c.stack);
+        let fellow = cx.same_place(c.stack, segment.stack())
+            || pools::is_same_pool(cx, c.stack, segment.stack());
         !idles && !fellow
     };
     let reader =
-        || pools::puts(scene, segment.stack()).then(|| queue_reader::of(scene, segment)).flatten();
-    let culprit = culprit.filter(able).or_else(|| reader().filter(able)).filter(|_| !carried);
+        || pools::puts(cx, segment.stack()).then(|| queue_reader::of(cx, segment)).flatten();
+    let blocker = blocker.filter(able).or_else(|| reader().filter(able)).filter(|_| !carried);
     // The blocker of a worker is a lock at times, and then the lock's holder counts; a worker that
     // waits for a pool itself only hands on.
-    let culprit = culprit.map(|c| holder::behind(scene, c, segment, true));
-    let culprit = culprit.map(|c| {
-        let last =
-            pools::is_of_a_pool(scene, c.stack).then(|| holder::behind(scene, c, segment, false));
-        last.filter(|last| !pools::is_of_a_pool(scene, last.stack)).unwrap_or(c)
+    let blocker = blocker.map(|c| holder::behind(cx, c, segment, true));
+    let blocker = blocker.map(|c| {
+        let last = pools::is_of_a_pool(cx, c.stack).then(|| holder::behind(cx, c, segment, false));
+        last.filter(|last| !pools::is_of_a_pool(cx, last.stack)).unwrap_or(c)
     });
-    let at = |c: Culprit| Culprit {
-        stack: wakeup_record::release_stack(scene, segment, c.tid, c.stack),
+    let at = |c: Blocker| Blocker {
+        stack: wakeup_record::release_stack(cx, segment, c.tid, c.stack),
         ..c
     };
-    let culprit = culprit.map(at);
-    Some(Claim { culprit, resource, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+    let blocker = blocker.map(at);
+    Some(Claim { blocker, resource, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
 /// A wait whose time limit ran out, and whether any thread was at work then that may have had what
 /// it waited for: a thread in the program's own code that is neither idle nor waits for a pool
 /// itself.
-fn nothing_in_time(scene: &Scene<'_>, segment: &Segment<'_>) -> Resource {
+fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
     let (from, to) = (segment.from_ns, segment.to_ns);
-    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
     let works = |tid: u32| {
-        let own = scene.timeline(tid, from, to);
+        let own = cx.timeline(tid, from, to);
         let idle = |s: &&Segment<'_>| {
-            let parked = s.sample.is_some_and(|look| threads::waits_for_work(scene, tid, look));
+            let parked = s.sample.is_some_and(|sample| threads::waits_for_work(cx, tid, sample));
             let waits = s.wait() == WaitKind::Futex
-                && (pools::is_of_a_pool(scene, s.stack()) || pools::is_idle(scene, s.stack()));
+                && (pools::is_of_a_pool(cx, s.stack()) || pools::is_idle(cx, s.stack()));
             s.state == State::Unknown
                 || s.state == State::Wait && (parked || waits)
-                || !scene.frames.any(s.stack(), user)
+                || !cx.frames.any(s.stack(), user)
         };
         let idle = own.iter().filter(idle).map(Segment::ns).sum::<u64>();
         idle * 2 < to - from
     };
-    let others = scene.capture.samples.keys().filter(|tid| **tid != segment.tid);
+    let others = cx.capture.samples.keys().filter(|tid| **tid != segment.tid);
     Resource::NothingInTime { at_work: others.copied().any(works) }
 }
 
@@ -154,45 +153,43 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
 
 /// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something
 /// out.
-pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
     match seen.row.kind {
         AwaitKind::Semaphore => {
-            let known = task::holder_of_any(scene, seen, segment);
-            let culprit = known.or_else(|| task::likely_holder(scene, seen, segment));
-            Some(Claim { culprit, ..own })
+            let known = task::holder_of_any(cx, seen, segment);
+            let blocker = known.or_else(|| task::likely_holder(cx, seen, segment));
+            Some(Claim { blocker, ..own })
         }
         AwaitKind::Queue => {
-            let resource = pools::resource(scene, seen.row.stack);
-            let culprit = task::holder_of_any(scene, seen, segment);
-            let culprit = culprit.or_else(|| task::likely_holder(scene, seen, segment));
-            Some(Claim { culprit, resource, ..own })
+            let resource = pools::resource(cx, seen.row.stack);
+            let blocker = task::holder_of_any(cx, seen, segment);
+            let blocker = blocker.or_else(|| task::likely_holder(cx, seen, segment));
+            Some(Claim { blocker, resource, ..own })
         }
         AwaitKind::Executor => {
-            let ours = !pools::futures_are_of_processes(scene);
-            let culprit = ours.then(|| task::worker_of_any(scene, seen, segment)).flatten();
-            let resource = match culprit {
+            let ours = !pools::futures_are_of_processes(cx);
+            let blocker = ours.then(|| task::worker_of_any(cx, seen, segment)).flatten();
+            let resource = match blocker {
                 Some(_) => Resource::Result,
                 None => Resource::Executor,
             };
-            Some(Claim { culprit, resource: Some(resource), ..own })
+            Some(Claim { blocker, resource: Some(resource), ..own })
         }
         AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
-            if awaits::target(scene, seen.row).is_none()
-                && pools::hands_out(scene, seen.row.stack) =>
+            if awaits::target(cx, seen.row).is_none() && pools::hands_out(cx, seen.row.stack) =>
         {
-            let culprit = task::likely_holder(scene, seen, segment);
-            Some(Claim { culprit, ..own })
+            let blocker = task::likely_holder(cx, seen, segment);
+            Some(Claim { blocker, ..own })
         }
         // A future of the program's own: the thread that is to fulfil it works for a request.
         AwaitKind::Future
-            if awaits::target(scene, seen.row).is_none()
-                && !awaits::by_library(scene, seen.row) =>
+            if awaits::target(cx, seen.row).is_none() && !awaits::by_library(cx, seen.row) =>
         {
-            let culprit = task::holder_of_any(scene, seen, segment);
-            let culprit = culprit.or_else(|| task::fulfiller(scene, seen, segment));
-            let culprit = culprit.or_else(|| task::likely_holder(scene, seen, segment))?;
-            Some(Claim { culprit: Some(culprit), resource: Some(Resource::Result), ..own })
+            let blocker = task::holder_of_any(cx, seen, segment);
+            let blocker = blocker.or_else(|| task::fulfiller(cx, seen, segment));
+            let blocker = blocker.or_else(|| task::likely_holder(cx, seen, segment))?;
+            Some(Claim { blocker: Some(blocker), resource: Some(Resource::Result), ..own })
         }
         _ => None,
     }

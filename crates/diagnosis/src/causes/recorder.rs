@@ -14,7 +14,7 @@ use analysis::timeline::{Segment, State};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "recorder", claim };
@@ -26,12 +26,12 @@ const ADVICE_PREDICATE: &str =
     "Let the predicate compare what it is given, which costs microseconds: \
      no I/O, no lock, no long work; or choose requests by slow= and on_error=.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if scene.predicate_ns(segment) * 2 > segment.ns() {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if cx.predicate_ns(segment) * 2 > segment.ns() {
         return Some(in_predicate(segment));
     }
     let took = segment.state == State::Ready
-        && scene.recorder_ns(segment.from_ns, segment.to_ns) * 2 > segment.ns();
+        && cx.recorder_ns(segment.from_ns, segment.to_ns) * 2 > segment.ns();
     took.then(|| Claim { seen: segment.exact, ..Claim::of(Cause::Recorder, segment) })
 }
 

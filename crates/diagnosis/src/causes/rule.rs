@@ -1,4 +1,4 @@
-//! What a cause's file is made from: its rules, and what its sentence is told about a finding.
+//! What a cause's file is made from: its rules, and what its sentence says of a finding.
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
@@ -6,7 +6,7 @@ use analysis::timeline::Segment;
 
 use crate::cause::Cause;
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::Awaited;
 
 /// So many in one request are worth a word: calls in a loop.
@@ -17,18 +17,18 @@ pub struct Rule {
     /// Its stable id.
     pub id: &'static str,
     /// Claims a segment, or leaves it to the next rule.
-    pub claim: fn(&Scene<'_>, &Segment<'_>) -> Option<Claim>,
+    pub claim: fn(&Context<'_>, &Segment<'_>) -> Option<Claim>,
 }
 
 impl Rule {
     /// Its claim on a segment.
-    pub(crate) fn claim(&self, scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-        (self.claim)(scene, segment).map(|claim| claim.by_rule(self.id))
+    pub(crate) fn claim(&self, cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+        (self.claim)(cx, segment).map(|claim| claim.by_rule(self.id))
     }
 }
 
 /// Claims time in which a task of an event loop awaits something, or leaves it to the next rule.
-pub(crate) type AwaitRule = fn(&Scene<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
+pub(crate) type AwaitRule = fn(&Context<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
 
 /// A group of claims, as the sentence that describes it needs it.
 pub struct Described<'a> {

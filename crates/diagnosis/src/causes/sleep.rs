@@ -18,7 +18,7 @@ use format::wait::{AwaitKind, WaitKind};
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::{pools, waiting};
 use crate::wording::ms_text;
@@ -36,21 +36,21 @@ const ADVICE_LIMIT: &str = "Find out who should have ended the wait and did not 
 /// So many pauses in one request are a loop's.
 const MANY: usize = 4;
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
         return None;
     }
     let own = Claim::of(Cause::Sleep, segment);
     match segment.wait() {
         // It asks for a lock again and again.
-        WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => None,
+        WaitKind::Sleep if cx.frames.asks_sqlite(segment.stack()) => None,
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
-            let waits = scene.frames.leaf_at(segment.stack(), Stdlib::Wait);
+            let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait);
             // A thread that waits for a pool in vain does not rest.
-            let waits = waits && !pools::is_of_a_pool(scene, segment.stack());
+            let waits = waits && !pools::is_of_a_pool(cx, segment.stack());
             let resource = Some(Resource::TimeLimit);
-            (waits && waiting::timed_out(scene, segment)).then_some(Claim { resource, ..own })
+            (waits && waiting::timed_out(cx, segment)).then_some(Claim { resource, ..own })
         }
         _ => None,
     }
@@ -65,7 +65,7 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
 }
 
 /// Of a suspended task.
-pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let sleeps = match seen.row.kind {
         AwaitKind::Sleep => true,
         AwaitKind::Event | AwaitKind::Condition => seen.timed_out(),

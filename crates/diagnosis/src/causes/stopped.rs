@@ -15,7 +15,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::threads;
 use crate::wording::ms_text;
 
@@ -24,12 +24,12 @@ pub const RULE: Rule = Rule { id: "stopped", claim };
 pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
      job control, snapshots or migration of the machine.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let gap = cx.gap_over(segment.from_ns, segment.to_ns)?;
     let cause = cause_of(gap);
     // Too few CPUs delay the threads that want one.
     let ran = segment.state == State::Run && segment.exact;
-    let rested = cause == Cause::CpuStarved && (ran || is_known_to_block(scene, segment));
+    let rested = cause == Cause::CpuStarved && (ran || is_known_to_block(cx, segment));
     (!rested).then(|| Claim { seen: true, ..Claim::of(cause, segment) })
 }
 
@@ -37,7 +37,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// recorder's thread got. A switch record does not have the time of the wakeup. So it was blocked
 /// if the next account of its time has less of waiting for a CPU than half of it, or, without such
 /// an account, if the last sample of that wait which found it blocked lies behind half of it.
-fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+fn is_known_to_block(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let is_blocked = |wait| !matches!(wait, WaitKind::Running | WaitKind::Unknown);
     if segment.state != State::Wait {
         return false;
@@ -45,12 +45,12 @@ fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     if !segment.exact {
         return segment.sampled && is_blocked(segment.wait());
     }
-    if let Some(ready_ns) = threads::ready_at_most(scene, segment.tid, segment.to_ns) {
+    if let Some(ready_ns) = threads::ready_at_most(cx, segment.tid, segment.to_ns) {
         return ready_ns * 2 < segment.ns();
     }
-    let Some(off) = scene.off_around(segment) else { return false };
-    let looks = scene.samples_in(segment.tid, segment.from_ns, off.in_ns);
-    let last = looks.iter().rev().find(|s| is_blocked(s.wait));
+    let Some(off) = cx.off_around(segment) else { return false };
+    let samples = cx.samples_in(segment.tid, segment.from_ns, off.in_ns);
+    let last = samples.iter().rev().find(|s| is_blocked(s.wait));
     last.is_some_and(|s| (s.t_ns - segment.from_ns) * 2 > segment.ns())
 }
 

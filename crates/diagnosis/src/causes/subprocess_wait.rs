@@ -13,7 +13,7 @@ use format::wait::AwaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Rule};
 use crate::claim::Claim;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::children;
 use crate::wording::ms_text;
@@ -23,17 +23,17 @@ pub const RULE: Rule = Rule { id: "subprocess-wait", claim };
 pub const ADVICE: &str =
     "Start the program ahead of time, replace it by a library, or give it a time limit.";
 
-fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = || Claim::of(Cause::SubprocessWait, segment);
-    children::awaits_child(scene, segment).then(|| Claim {
-        resource: children::child(scene, segment).map(Resource::Child),
+    children::awaits_child(cx, segment).then(|| Claim {
+        resource: children::child(cx, segment).map(Resource::Child),
         prefer_user: true,
         ..own()
     })
 }
 
 /// Of a suspended task: `asyncio.subprocess`.
-pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::SubprocessWait, seen.row, segment);
     (seen.row.kind == AwaitKind::Child).then_some(Claim { prefer_user: true, ..own })
 }

@@ -9,7 +9,7 @@ use format::wait::WaitKind;
 
 use super::rule;
 use crate::causes::rule::Described;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
@@ -17,9 +17,9 @@ pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing
 
 /// The system call that a thread sat in for which there is no rule: its name, or what its
 /// descriptor is.
-pub fn resource(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
+pub fn resource(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let sits = segment.state == State::Wait && segment.wait() == WaitKind::Other;
-    let name = segment.sample.filter(|_| sits).and_then(|sample| scene.target(sample));
+    let name = segment.sample.filter(|_| sits).and_then(|sample| cx.target(sample));
     name.map(Resource::SystemCall)
 }
 

@@ -24,9 +24,9 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::causes::{self, fork, recorder, stopped};
-use crate::claim::{Claim, Culprit, Piece};
+use crate::claim::{Blocker, Claim, Slice};
 use crate::compare::Question;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::gil;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold};
 use crate::facts::{imports, long_work, threads};
@@ -36,13 +36,13 @@ const MOST_THREADS: usize = 32;
 
 /// The intervals from a request's arrival to its handler's start; none when it was taken up at
 /// once.
-pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+pub fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
     let row = request.row;
     let (from_ns, to_ns) = (row.begin_ns, row.started_ns.min(request.end_ns));
     if to_ns <= from_ns {
         return Vec::new();
     }
-    let exact = scene.capture.has_switches(from_ns, to_ns);
+    let exact = cx.capture.has_switches(from_ns, to_ns);
     let segment = Segment {
         tid: row.tid,
         from_ns,
@@ -53,42 +53,42 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         exact,
     };
     let answers: [(&'static str, &dyn Fn() -> Answer); 8] = [
-        ("arrival-stopped", &|| still(scene, &segment)),
-        ("arrival-predicate", &|| asked(scene, &segment)),
-        ("arrival-fork", &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim))),
-        ("arrival-gc", &|| collection(scene, &segment)),
+        ("arrival-stopped", &|| still(cx, &segment)),
+        ("arrival-predicate", &|| asked(cx, &segment)),
+        ("arrival-fork", &|| fork::elsewhere(cx, &segment).map(|claim| (segment.ns(), claim))),
+        ("arrival-gc", &|| collection(cx, &segment)),
         ("arrival-gil-kept-long", &|| {
-            gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment))
+            gil(cx, &segment).filter(|(_, claim)| is_kept_long(cx, claim, &segment))
         }),
-        ("arrival-no-cpu", &|| starved(scene, &segment)),
-        ("arrival-gil", &|| gil(scene, &segment)),
-        ("arrival-worker-busy", &|| busy(scene, request, &segment)),
+        ("arrival-no-cpu", &|| starved(cx, &segment)),
+        ("arrival-gil", &|| gil(cx, &segment)),
+        ("arrival-worker-busy", &|| busy(cx, request, &segment)),
     ];
-    let mut told: Vec<(Cause, u64)> = Vec::new();
+    let mut covered_by: Vec<(Cause, u64)> = Vec::new();
     let claim = answers.iter().find_map(|(id, answer)| {
         let (covered, claim) = answer()?;
-        told.push((claim.cause, covered));
+        covered_by.push((claim.cause, covered));
         (covered * 2 >= segment.ns()).then(|| claim.by_rule(id))
     });
-    trace(scene, &segment, &told, claim.is_some());
+    keep(cx, &segment, &covered_by, claim.is_some());
     let Some(claim) = claim else {
-        let told = taken_up(scene, &segment);
-        let known = told.iter().filter(|p| p.claim.cause != Cause::Unknown);
+        let slices = taken_up(cx, &segment);
+        let known = slices.iter().filter(|p| p.claim.cause != Cause::Unknown);
         return match known.map(|p| p.segment.ns()).sum::<u64>() * 2 >= segment.ns() {
-            true => told,
-            false => vec![Piece { claim: Claim::of(Cause::Unknown, &segment), segment }],
+            true => slices,
+            false => vec![Slice { claim: Claim::of(Cause::Unknown, &segment), segment }],
         };
     };
-    vec![Piece { segment, claim: Claim { seen: true, ..claim } }]
+    vec![Slice { segment, claim: Claim { seen: true, ..claim } }]
 }
 
 /// Keeps, if it is wanted, how much of the time each answer covers that was asked for.
-fn trace(scene: &Scene<'_>, segment: &Segment<'_>, told: &[(Cause, u64)], found: bool) {
-    if told.is_empty() || !scene.trace.wants(segment.from_ns, segment.to_ns) {
+fn keep(cx: &Context<'_>, segment: &Segment<'_>, covered_by: &[(Cause, u64)], found: bool) {
+    if covered_by.is_empty() || !cx.trace.wants(segment.from_ns, segment.to_ns) {
         return;
     }
     let candidate = |(at, (cause, ns)): (usize, &(Cause, u64))| {
-        let won = found && at + 1 == told.len();
+        let won = found && at + 1 == covered_by.len();
         let fate = if won { Fate::Won } else { Fate::Dropped(Dropped::TooLittle) };
         let weight = (*ns as f64 / segment.ns().max(1) as f64).min(1.0);
         Candidate {
@@ -100,11 +100,11 @@ fn trace(scene: &Scene<'_>, segment: &Segment<'_>, told: &[(Cause, u64)], found:
             won: usize::from(won),
         }
     };
-    let mut candidates: Vec<Candidate> = told.iter().enumerate().map(candidate).collect();
+    let mut candidates: Vec<Candidate> = covered_by.iter().enumerate().map(candidate).collect();
     candidates.reverse();
     let least = Threshold::part("arrival.part-of-wait", 0.5);
     let question = Question::about(Inference::Arrival, segment);
-    scene.trace.put(question.answered((candidates, 0), vec![least]));
+    cx.trace.put(question.answered((candidates, 0), vec![least]));
 }
 
 /// Waits shorter than this are not cut by what others did.
@@ -123,33 +123,33 @@ const BLIND_NS: u64 = 500_000_000;
 const BIRTH_NS: u64 = 5_000_000;
 
 /// What the threads did that were to take the request up, in order; all of `segment`, or nothing.
-fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
+fn taken_up<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Slice<'c>> {
     let (from, to) = (segment.from_ns, segment.to_ns);
     if segment.ns() < LEAST_NS {
         return Vec::new();
     }
     let mut out = Vec::new();
     // Before its first record a thread was not there, as far as is known.
-    let born = threads::first_seen(scene, segment.tid).map_or(to, |at| at.min(to));
+    let born = threads::first_seen(cx, segment.tid).map_or(to, |at| at.min(to));
     if born <= from {
-        let own = life(scene, segment.tid, from, to);
-        let busy = own.iter().filter(|s| is_told(scene, s) && !idles(scene, s));
+        let own = life(cx, segment.tid, from, to);
+        let busy = own.iter().filter(|s| is_known(cx, s) && !idles(cx, s));
         if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
-            own.into_iter().for_each(|s| out.push(told(scene, s)));
+            own.into_iter().for_each(|s| out.push(claimed(cx, s)));
             return out;
         }
     }
     let born = if born <= from { to } else { born };
-    match acceptor(scene, segment, born) {
+    match acceptor(cx, segment, born) {
         Some(tid) => {
-            life(scene, tid, from, born).into_iter().for_each(|s| through_start(scene, s, &mut out))
+            life(cx, tid, from, born).into_iter().for_each(|s| through_start(cx, s, &mut out))
         }
         None => {
             let before = Segment { to_ns: born, ..*segment };
-            out.push(Piece { claim: Claim::of(Cause::Unknown, &before), segment: before });
+            out.push(Slice { claim: Claim::of(Cause::Unknown, &before), segment: before });
         }
     }
-    life(scene, segment.tid, born, to).into_iter().for_each(|s| out.push(told(scene, s)));
+    life(cx, segment.tid, born, to).into_iter().for_each(|s| out.push(claimed(cx, s)));
     out
 }
 
@@ -157,29 +157,29 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
 /// nothing of it can be read: such short runs are taken for the nearest sample that has a stack.
 /// Samples of a program that loads cost so much that there may be none for a while: if two samples
 /// saw it load, it loaded between them.
-fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
-    let mut own = scene.timeline(tid, from, to);
+fn life<'c>(cx: &Context<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
+    let mut own = cx.timeline(tid, from, to);
     for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
         if run.stack() == 0 {
             let (from, to) = (run.from_ns.saturating_sub(NEAR_NS), run.to_ns + NEAR_NS);
-            let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
-            run.sample = looks.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
+            let samples = cx.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+            run.sample = samples.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
         }
     }
     for run in own.iter_mut().filter(|s| s.state != State::Wait && s.exact && s.stack() == 0) {
-        run.sample = loading_around(scene, run).or(run.sample);
+        run.sample = loading_around(cx, run).or(run.sample);
     }
     own
 }
 
 /// The sample before `run`, if it and the next saw the thread load modules, or if it did and the
 /// process had not taken up any request by then: a program that starts has more to do than to load.
-fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
-    let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
+fn loading_around<'c>(cx: &Context<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
+    let seen = |from, to| cx.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
     let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
     let behind = seen(run.from_ns, run.from_ns.saturating_add(BLIND_NS)).next()?;
-    let loads = |s: &Sample| scene.frames.any(s.stack, imports::is_import);
-    let starts = || scene.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
+    let loads = |s: &Sample| cx.frames.any(s.stack, imports::is_import);
+    let starts = || cx.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
     (loads(before) && (loads(behind) || starts())).then_some(before)
 }
 
@@ -190,10 +190,10 @@ fn is_short(segment: &Segment<'_>) -> bool {
 }
 
 /// A segment of a thread that was to take the request up.
-fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
-    let claim = match idles(scene, &segment) || !is_told(scene, &segment) {
+fn claimed<'c>(cx: &Context<'c>, segment: Segment<'c>) -> Slice<'c> {
+    let claim = match idles(cx, &segment) || !is_known(cx, &segment) {
         true => Claim::of(Cause::Unknown, &segment),
-        false => Claim { inferred: true, ..causes::claim(scene, &segment) },
+        false => Claim { inferred: true, ..causes::claim(cx, &segment) },
     };
     // Which of its modules a program was at is chance: the line of its own that loads them is the
     // place.
@@ -204,26 +204,26 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
         }
         _ => claim,
     };
-    Piece { segment, claim }
+    Slice { segment, claim }
 }
 
 /// Whether a sample says what it was: that no switch was recorded of a thread for long does not
 /// mean that it ran, unless it was seen to, and where.
-fn is_told(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+fn is_known(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let known = segment.state != State::Unknown && segment.sample.is_some();
-    let loads = || segment.exact && scene.frames.any(segment.stack(), imports::is_import);
+    let loads = || segment.exact && cx.frames.any(segment.stack(), imports::is_import);
     let ran = segment.stack() != 0 && (segment.sampled || is_short(segment) || loads());
     known && (segment.state != State::Run || ran)
 }
 
 /// Waits for work, as far as a sample shows: for a connection, a job, or, where no code of the
 /// program is on the stack, for what comes next over a connection that is kept open.
-fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+fn idles(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let waits = match segment.wait() {
         WaitKind::Accept | WaitKind::Poll | WaitKind::Futex => true,
         WaitKind::SocketRead => {
-            let own = |f: &capture::read::Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-            !scene.frames.any(segment.stack(), own)
+            let own = |f: &capture::read::Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+            !cx.frames.any(segment.stack(), own)
         }
         _ => false,
     };
@@ -231,55 +231,55 @@ fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 }
 
 /// While a thread waits for a thread that it started to come up, the new thread's time counts.
-fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
-    let starts = |f: &capture::read::Frame<'_>| scene.frames.is_at(f, Stdlib::ThreadStart);
-    if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
+fn through_start<'c>(cx: &Context<'c>, segment: Segment<'c>, out: &mut Vec<Slice<'c>>) {
+    let starts = |f: &capture::read::Frame<'_>| cx.frames.is_at(f, Stdlib::ThreadStart);
+    if segment.state == State::Wait && cx.frames.any(segment.stack(), starts) {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let born = |tid: &&u32| {
-            let first = threads::first_seen(scene, **tid);
+            let first = threads::first_seen(cx, **tid);
             **tid != segment.tid
                 && first.is_some_and(|at| (from.saturating_sub(BIRTH_NS)..to).contains(&at))
         };
-        if let Some(tid) = scene.capture.samples.keys().filter(born).min() {
-            life(scene, *tid, from, to).into_iter().for_each(|s| out.push(told(scene, s)));
+        if let Some(tid) = cx.capture.samples.keys().filter(born).min() {
+            life(cx, *tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, s)));
             return;
         }
     }
-    out.push(told(scene, segment));
+    out.push(claimed(cx, segment));
 }
 
 /// The one thread without a request that waits for connections around the wait, but hardly in it;
 /// or the main thread while it still loads the program, whether it is seen to wait for any later or
 /// not.
-fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
+fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
     let (from, to) = (segment.from_ns, until_ns);
     let polls = |s: &Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
     let usually = |tid: u32| {
-        let before = scene.samples_in(tid, from.saturating_sub(USUAL_NS), from);
-        let after = scene.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
+        let before = cx.samples_in(tid, from.saturating_sub(USUAL_NS), from);
+        let after = cx.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
         before.last().is_some_and(polls) || after.iter().take(AFTER).any(polls)
     };
     let kept = |tid: u32| {
-        let own = life(scene, tid, from, to);
+        let own = life(cx, tid, from, to);
         let away = own.iter().filter(|s| {
-            is_told(scene, s)
+            is_known(cx, s)
                 && !(s.state == State::Wait
                     && matches!(s.wait(), WaitKind::Accept | WaitKind::Poll))
         });
         away.map(Segment::ns).sum::<u64>() * 2 > to.saturating_sub(from)
     };
     let works = |tid: u32| {
-        let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
-        let rows = scene.capture.requests.iter();
+        let end = |r: &RequestRow| r.end_ns.unwrap_or(cx.capture.meta.to_ns);
+        let rows = cx.capture.requests.iter();
         rows.filter(|r| r.tid == tid).any(|r| r.started_ns < to && end(r) > from)
     };
-    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
     let loads = |tid: u32| {
-        let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
-        let (all, loading) = looks.fold((0, 0), |(all, loading), look| {
-            (all + 1, loading + u32::from(scene.frames.any(look.stack, imports::is_import)))
+        let samples = cx.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+        let (all, loading) = samples.fold((0, 0), |(all, loading), sample| {
+            (all + 1, loading + u32::from(cx.frames.any(sample.stack, imports::is_import)))
         });
-        tid == scene.capture.meta.pid && loading * 2 > all
+        tid == cx.capture.meta.pid && loading * 2 > all
     };
     let able = |tid: &u32| (usually(*tid) || loads(*tid)) && kept(*tid) && !works(*tid);
     let mut able = others.filter(able);
@@ -300,57 +300,56 @@ fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
     a.1.min(b.to_ns).saturating_sub(a.0.max(b.from_ns))
 }
 
-fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+fn still(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let most = |g: &&analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
-    let gap = scene.gaps.iter().max_by_key(most)?;
+    let gap = cx.gaps.iter().max_by_key(most)?;
     Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
 }
 
 /// The spans of the predicate are exact, and whoever is in there may lack a CPU as well.
-fn asked(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
-    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
-    Some((scene.predicate_ns(segment), Claim { stack, ..recorder::in_predicate(segment) }))
+fn asked(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
+    let stack = cx.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    Some((cx.predicate_ns(segment), Claim { stack, ..recorder::in_predicate(segment) }))
 }
 
-fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+fn collection(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
-    let gc = scene.gcs_in(segment.from_ns, segment.to_ns).iter().max_by_key(most)?;
+    let gc = cx.gcs_in(segment.from_ns, segment.to_ns).iter().max_by_key(most)?;
     let (from_ns, to_ns) =
         (gc.begin_ns.max(segment.from_ns), gc.end_ns.min(segment.to_ns).max(segment.from_ns));
     // It kept the GIL for as long as it got no CPU: then that is what the request waited for.
-    if from_ns < to_ns && long_work::starves(scene, gc.tid, &Segment { from_ns, to_ns, ..*segment })
-    {
+    if from_ns < to_ns && long_work::starves(cx, gc.tid, &Segment { from_ns, to_ns, ..*segment }) {
         return Some((most(&gc), Claim::of(Cause::CpuStarved, segment)));
     }
-    let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit = Some(Culprit::thread(gc.tid, stack, true, Inference::GcRecord));
-    Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
+    let stack = cx.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
+    let blocker = Some(Blocker::thread(gc.tid, stack, true, Inference::GcRecord));
+    Some((most(&gc), Claim { blocker, ..Claim::of(Cause::GcPause, segment) }))
 }
 
 /// How far behind the wait a sample may lie that still accounts for it.
 const ACCOUNT_NS: u64 = 300_000_000;
 
 /// The worker was runnable without a CPU: its next sample says for how long since the one before.
-fn starved(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
-    let after = scene.samples_in(segment.tid, segment.from_ns, segment.to_ns + ACCOUNT_NS);
+fn starved(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
+    let after = cx.samples_in(segment.tid, segment.from_ns, segment.to_ns + ACCOUNT_NS);
     let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
     Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
 }
 
 /// Whether the holder of the GIL would have kept it too long on a free machine as well: then it
 /// does not matter that the waiters got no CPU either.
-fn is_kept_long(scene: &Scene<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
-    claim.culprit.is_some_and(|c| long_work::works_long(scene, c.tid, segment))
+fn is_kept_long(cx: &Context<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
+    claim.blocker.is_some_and(|c| long_work::works_long(cx, c.tid, segment))
 }
 
 /// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most,
 /// and to begin the next one takes a CPU: time without one in between belongs to it.
-fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+fn gil(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
-        let all = scene.timeline(tid, from, to);
+        let all = cx.timeline(tid, from, to);
         let asks = |s: &Segment<'_>| {
-            s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(scene, s)
+            s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(cx, s)
         };
         if !all.iter().any(asks) {
             return Vec::new();
@@ -358,9 +357,8 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
         let near = |i: usize| all[i].state == State::Ready && is_between_asks(&all, i, &asks);
         (0..all.len()).filter(|i| asks(&all[*i]) || near(*i)).map(|i| all[i]).collect()
     };
-    let saw =
-        |tid: &&u32| scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
-    let mut threads: Vec<u32> = scene.capture.samples.keys().filter(saw).copied().collect();
+    let saw = |tid: &&u32| cx.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
+    let mut threads: Vec<u32> = cx.capture.samples.keys().filter(saw).copied().collect();
     // A map has no order, and only some are considered.
     threads.sort_unstable();
     let longest = threads.into_iter().take(MOST_THREADS).map(waits);
@@ -368,14 +366,13 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let covered = longest.iter().map(Segment::ns).sum();
     let waiter = longest.first()?.tid;
     let asked = longest.iter().filter(|s| s.state == State::Wait);
-    let culprit = gil::holder_in(scene, waiter, (from, to));
-    let culprit =
-        culprit.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| gil::holder(scene, s)));
+    let blocker = gil::holder_in(cx, waiter, (from, to));
+    let blocker = blocker.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| gil::holder(cx, s)));
     // The holder had no CPU: all waited for that.
-    if gil::is_starved(scene, &Segment { tid: waiter, ..*segment }) {
+    if gil::is_starved(cx, &Segment { tid: waiter, ..*segment }) {
         return Some((covered, Claim::of(Cause::CpuStarved, segment)));
     }
-    Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
+    Some((covered, Claim { blocker, ..Claim::of(Cause::GilWait, segment) }))
 }
 
 /// An estimated wait longer than this belongs to one sample only where the sample before saw the
@@ -384,10 +381,10 @@ const APART_NS: u64 = 50_000_000;
 
 /// Whether samples account for all of a wait for the GIL. The first sample of a thread says nothing
 /// of the time long before: the thread may not have been there.
-fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
+fn is_watched(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
     let gil = |s: &Sample| s.wait == WaitKind::Gil;
     let before =
-        || scene.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
+        || cx.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
     wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)
 }
 
@@ -404,12 +401,12 @@ fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) 
 
 /// What a thread did for most of the time, all segments of one cause together: a long one alone may
 /// be the least of it amid hundreds of short ones. The longest of them stands for all.
-fn mostly(scene: &Scene<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
+fn mostly(cx: &Context<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
     let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
     longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
     let mut causes: Vec<(u64, Claim)> = Vec::new();
     for segment in longest_first.into_iter().take(MOST_SEGMENTS) {
-        let claim = causes::claim(scene, segment);
+        let claim = causes::claim(cx, segment);
         match causes.iter_mut().find(|(_, known)| known.cause == claim.cause) {
             Some((ns, _)) => *ns += segment.ns(),
             None => causes.push((segment.ns(), claim)),
@@ -421,10 +418,10 @@ fn mostly(scene: &Scene<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
 
 /// Its worker had other requests in hand. One of the same name that takes most of the time is the
 /// head of a line: what it did is what this one waited for. Otherwise it is the pool that is short.
-fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
-    let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+fn busy(cx: &Context<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
+    let end = |r: &RequestRow| r.end_ns.unwrap_or(cx.capture.meta.to_ns);
     let held = |r: &RequestRow| overlap((r.started_ns, end(r)), segment);
-    let before: Vec<&RequestRow> = scene
+    let before: Vec<&RequestRow> = cx
         .capture
         .requests
         .iter()
@@ -435,18 +432,18 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
     let longest = before.into_iter().max_by_key(|r| held(r))?;
     if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
         let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
-        return Some((covered, mostly(scene, &scene.timeline(segment.tid, from, to))?));
+        return Some((covered, mostly(cx, &cx.timeline(segment.tid, from, to))?));
     }
-    let meanwhile = scene.timeline(segment.tid, segment.from_ns, segment.to_ns);
+    let meanwhile = cx.timeline(segment.tid, segment.from_ns, segment.to_ns);
     let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
-    let waits = longest.map(|s| causes::claim(scene, s));
+    let waits = longest.map(|s| causes::claim(cx, s));
     if let Some(claim) = waits.filter(|c| matches!(c.cause, Cause::PoolWait | Cause::LockWait)) {
         // A thread that waits itself does not delay others by its own work: the thread that it
         // waited for does.
         return Some((covered, claim));
     }
-    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
-    let culprit =
-        (stack != 0).then_some(Culprit::thread(segment.tid, stack, true, Inference::BusyWorker));
-    Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))
+    let stack = cx.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    let blocker =
+        (stack != 0).then_some(Blocker::thread(segment.tid, stack, true, Inference::BusyWorker));
+    Some((covered, Claim { blocker, ..Claim::of(Cause::PoolWait, segment) }))
 }

@@ -7,8 +7,8 @@ use capture::read::{Frame, TaskRow};
 use format::wait::WaitKind;
 
 use crate::causes;
-use crate::claim::Piece;
-use crate::context::Scene;
+use crate::claim::Slice;
+use crate::context::Context;
 use crate::critical_path::queued;
 use crate::ended_by::wakeup_record::{self, WakeRecord};
 use crate::ended_by::{holder, thread_end};
@@ -21,44 +21,44 @@ const HOPS_MAX: u32 = 4;
 /// this request, that thread's segments replace the wait. `all`: the interval that it is a part of,
 /// which samples describe as a whole.
 pub(crate) fn follow<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     request: u64,
     tid: u32,
     (from_ns, to_ns): (u64, u64),
     all: (u64, u64),
     hops: u32,
-    out: &mut Vec<Piece<'c>>,
+    out: &mut Vec<Slice<'c>>,
 ) {
     let own = match hops {
-        0 => timeline::of_request(scene.capture, tid, all.0, all.1),
-        _ => scene.timeline(tid, all.0, all.1),
+        0 => timeline::of_request(cx.capture, tid, all.0, all.1),
+        _ => cx.timeline(tid, all.0, all.1),
     };
     for segment in timeline::within(own, from_ns, to_ns) {
         let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;
-        let task = if waits && hops < HOPS_MAX { handed(scene, request, &segment) } else { None };
+        let task = if waits && hops < HOPS_MAX { handed(cx, request, &segment) } else { None };
         match task {
-            Some(task) => through_task(scene, request, segment, task, hops, out),
-            None => match awaited_thread(scene, &segment).filter(|_| waits && hops < HOPS_MAX) {
-                Some((other, told)) => {
+            Some(task) => through_task(cx, request, segment, task, hops, out),
+            None => match awaited_thread(cx, &segment).filter(|_| waits && hops < HOPS_MAX) {
+                Some((other, record)) => {
                     let before = out.len();
                     let part = (segment.from_ns, segment.to_ns);
-                    let (begin, end) = scene.whole_wait(&segment).times();
+                    let (begin, end) = cx.whole_wait(&segment).times();
                     let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
-                    follow(scene, request, other, part, all, hops + 1, out);
+                    follow(cx, request, other, part, all, hops + 1, out);
                     // A thread that was not seen explains nothing.
                     let seen = out[before..].iter().filter(|p| p.claim.stack != 0);
                     if seen.map(|p| p.segment.ns()).sum::<u64>() * 2 < segment.ns() {
                         out.truncate(before);
-                        out.push(Piece { claim: causes::claim(scene, &segment), segment });
+                        out.push(Slice { claim: causes::claim(cx, &segment), segment });
                     }
                     let stack = segment.stack();
-                    let others = |p: &&mut Piece<'_>| p.segment.tid != tid && p.claim.waiter == 0;
+                    let others = |p: &&mut Slice<'_>| p.segment.tid != tid && p.claim.waiter == 0;
                     out[before..].iter_mut().filter(others).for_each(|p| p.claim.waiter = stack);
-                    if !told {
-                        out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
+                    if !record {
+                        out[before..].iter_mut().for_each(|slice| slice.claim.inferred = true);
                     }
                 }
-                None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
+                None => out.push(Slice { claim: causes::claim(cx, &segment), segment }),
             },
         }
     }
@@ -67,75 +67,73 @@ pub(crate) fn follow<'c>(
 /// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it is
 /// known, and whether that was read: from the object that is joined, or recorded by the kernel.
 /// What it did meanwhile is what the request waited for.
-fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
+fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
     let mut waits = 0;
     let mut joins = false;
-    for frame in scene.frames.of(segment.stack()).take(3) {
-        waits += usize::from(scene.frames.is_at(&frame, Stdlib::Wait));
-        joins |= scene.frames.is_at(&frame, Stdlib::ThreadJoin);
+    for frame in cx.frames.of(segment.stack()).take(3) {
+        waits += usize::from(cx.frames.is_at(&frame, Stdlib::Wait));
+        joins |= cx.frames.is_at(&frame, Stdlib::ThreadJoin);
     }
     // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What a
     // pool hands out comes from no thread in particular.
-    let pool = pools::is_of_a_pool(scene, segment.stack());
-    if !joins && waits < 2 || pool || waiting::timed_out(scene, segment) {
+    let pool = pools::is_of_a_pool(cx, segment.stack());
+    if !joins && waits < 2 || pool || waiting::timed_out(cx, segment) {
         return None;
     }
-    if let Some(joined) = thread_end::joined(scene, segment).filter(|_| joins) {
+    if let Some(joined) = thread_end::joined(cx, segment).filter(|_| joins) {
         return Some((joined, true));
     }
-    let told = wakeup_record::of(scene, segment);
+    let record = wakeup_record::of(cx, segment);
     let other = match joins {
-        true if told != WakeRecord::Nothing => holder::waker(scene, segment)?,
-        true => {
-            thread_end::ended_at(scene, segment).or_else(|| holder::last_to_run(scene, segment))?
-        }
-        false => holder::waker(scene, segment)?,
+        true if record != WakeRecord::Nothing => holder::waker(cx, segment)?,
+        true => thread_end::ended_at(cx, segment).or_else(|| holder::last_to_run(cx, segment))?,
+        false => holder::waker(cx, segment)?,
     };
     // A thread in its own accept or poll loop is nobody's worker.
-    let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
+    let seen = cx.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
-    (!idles).then_some((other, told == WakeRecord::By(other)))
+    (!idles).then_some((other, record == WakeRecord::By(other)))
 }
 
 /// The longest part of this request's work on another thread that `segment` waited for.
-fn handed<'c>(scene: &Scene<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
+fn handed<'c>(cx: &Context<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
     let overlap =
         |t: &&TaskRow| t.end_ns.min(segment.to_ns).saturating_sub(t.queued_ns.max(segment.from_ns));
-    let own = scene.handed(request).filter(|t| t.tid != segment.tid);
+    let own = cx.handed(request).filter(|t| t.tid != segment.tid);
     own.max_by_key(overlap).filter(|t| overlap(t) * 2 >= segment.ns())
 }
 
 pub(crate) fn through_task<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     request: u64,
     segment: Segment<'c>,
     task: &TaskRow,
     hops: u32,
-    out: &mut Vec<Piece<'c>>,
+    out: &mut Vec<Slice<'c>>,
 ) {
     let begun = task.begin_ns.clamp(segment.from_ns, segment.to_ns);
     let done = task.end_ns.clamp(begun, segment.to_ns);
     if begun > segment.from_ns {
         let queued = Segment { to_ns: begun, ..segment };
-        let claim = queued::claim(scene, &queued, task.tid);
-        out.push(Piece { segment: queued, claim });
+        let claim = queued::claim(cx, &queued, task.tid);
+        out.push(Slice { segment: queued, claim });
     }
     if done > begun {
         let before = out.len();
-        follow(scene, request, task.tid, (begun, done), (begun, done), hops + 1, out);
+        follow(cx, request, task.tid, (begun, done), (begun, done), hops + 1, out);
         // The work of a thread that has no code of the program's or a library's is reported where
         // that is waited for.
         let program =
-            |f: &Frame<'_>| matches!(scene.frames.owner(f.file), Owner::User | Owner::Library);
-        for piece in &mut out[before..] {
-            let stack = piece.claim.stack;
-            if stack != 0 && !scene.frames.any(stack, program) && segment.stack() != 0 {
-                piece.claim.stack = segment.stack();
+            |f: &Frame<'_>| matches!(cx.frames.owner(f.file), Owner::User | Owner::Library);
+        for slice in &mut out[before..] {
+            let stack = slice.claim.stack;
+            if stack != 0 && !cx.frames.any(stack, program) && segment.stack() != 0 {
+                slice.claim.stack = segment.stack();
             }
         }
     }
     if segment.to_ns > done {
         let rest = Segment { from_ns: done, ..segment };
-        out.push(Piece { claim: causes::claim(scene, &rest), segment: rest });
+        out.push(Slice { claim: causes::claim(cx, &rest), segment: rest });
     }
 }

@@ -18,22 +18,22 @@ use analysis::requests::Judged;
 use capture::read::Capture;
 
 use crate::cause::Cause;
-use crate::claim::Piece;
-use crate::context::Scene;
+use crate::claim::Slice;
+use crate::context::Context;
 
 /// All claimed segments of a request. Their lengths sum to the request's time.
-pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+pub fn of_request<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
     let row = request.row;
     let mut out;
     if row.on_loop {
-        out = on_loop::slices(scene, request);
+        out = on_loop::slices(cx, request);
     } else {
-        out = arrival::pieces(scene, request);
+        out = arrival::slices(cx, request);
         let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
         let all = (started_ns, request.end_ns);
-        followed::follow(scene, row.id, row.tid, all, all, 0, &mut out);
+        followed::follow(cx, row.id, row.tid, all, all, 0, &mut out);
     }
-    contention::give_to_work(scene, &mut out);
+    contention::give_to_work(cx, &mut out);
     contention::doubt_short_runs(&mut out);
     out
 }
@@ -43,6 +43,6 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
 pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
     let Some(row) = capture.requests.iter().find(|r| r.id == id) else { return Vec::new() };
     let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
-    let pieces = of_request(&Scene::new(capture), &Judged { row, end_ns });
-    pieces.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
+    let slices = of_request(&Context::new(capture), &Judged { row, end_ns });
+    slices.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
 }

@@ -16,8 +16,8 @@ use format::record::Await;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::causes;
-use crate::claim::Piece;
-use crate::context::Scene;
+use crate::claim::Slice;
+use crate::context::Context;
 use crate::critical_path::followed;
 use crate::facts::awaits::AwaitTimeline;
 use crate::facts::pools;
@@ -26,31 +26,32 @@ use crate::facts::pools;
 /// they are that thread's, unless its task was seen to await something else or the loop itself
 /// waited for a result. Otherwise they are what the loop did and what the task was seen to await.
 /// They begin at its arrival: what the loop did instead of taking it up is part of it.
-pub(crate) fn slices<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
-    let line = AwaitTimeline::of(scene, request);
-    let handed = scene.handed(row.id);
+    let line = AwaitTimeline::of(cx, request);
+    let handed = cx.handed(row.id);
     let mut tasks: Vec<&TaskRow> = handed.filter(|t| t.tid != row.tid).collect();
     tasks.sort_by_key(|t| t.queued_ns);
-    let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Piece<'c>>| {
-        for segment in scene.timeline(row.tid, from_ns, to_ns) {
-            of_segment(scene, &line, segment, out);
+    let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Slice<'c>>| {
+        for segment in cx.timeline(row.tid, from_ns, to_ns) {
+            of_segment(cx, &line, segment, out);
         }
     };
     for task in tasks {
         let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
-        let apart = |from, to| line.awaits_else(from, to) || stands(scene, row.tid, from, to);
+        let apart =
+            |from, to| line.awaits_else(from, to) || waits_for_result(cx, row.tid, from, to);
         if from_ns < to_ns && !apart(from_ns, to_ns) {
             alone(at, from_ns, &mut out);
-            let (state, exact) = (State::Wait, scene.capture.has_switches(from_ns, to_ns));
+            let (state, exact) = (State::Wait, cx.capture.has_switches(from_ns, to_ns));
             let (sample, sampled) = (None, false);
             let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
             let before = out.len();
-            followed::through_task(scene, row.id, handed, task, 0, &mut out);
+            followed::through_task(cx, row.id, handed, task, 0, &mut out);
             // Time in the executor's queue belongs to the code that awaits, not to the loop's.
             let stack = line.stack_in(from_ns, to_ns);
             let queued = out[before..].iter_mut().filter(|p| p.segment.tid == row.tid);
-            queued.for_each(|piece| piece.claim.stack = stack);
+            queued.for_each(|slice| slice.claim.stack = stack);
             at = to_ns;
         }
     }
@@ -60,35 +61,33 @@ pub(crate) fn slices<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'
 
 /// Whether a loop's thread waited for the result of a pool most of the time, as no task does that
 /// awaits it: that stops all its requests.
-fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-    let own = scene.timeline(tid, from_ns, to_ns);
+fn waits_for_result(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+    let own = cx.timeline(tid, from_ns, to_ns);
     let waits = own.iter().filter(|s| {
-        s.state == State::Wait
-            && s.wait() == WaitKind::Futex
-            && pools::is_of_a_pool(scene, s.stack())
+        s.state == State::Wait && s.wait() == WaitKind::Futex && pools::is_of_a_pool(cx, s.stack())
     });
     waits.map(Segment::ns).sum::<u64>() * 2 > to_ns - from_ns
 }
 
 /// The intervals of a segment of the loop's thread, for a request whose task was seen in `line`.
 pub fn of_segment<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     line: &AwaitTimeline<'c>,
     segment: Segment<'c>,
-    out: &mut Vec<Piece<'c>>,
+    out: &mut Vec<Slice<'c>>,
 ) {
-    if let Some(claim) = causes::of_the_loop(scene, &segment) {
-        out.push(Piece { segment, claim });
+    if let Some(claim) = causes::of_the_loop(cx, &segment) {
+        out.push(Slice { segment, claim });
         return;
     }
     for (part, row) in line.cut(&segment) {
         let suspended = |row: &&Await| !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
         let Some(row) = row.filter(suspended) else {
-            out.push(Piece { claim: causes::claim(scene, &part), segment: part });
+            out.push(Slice { claim: causes::claim(cx, &part), segment: part });
             continue;
         };
         let estimate = Segment { exact: false, state: State::Wait, ..part };
-        let claim = causes::awaited(scene, &line.whole(row), &estimate);
-        out.push(Piece { claim, segment: estimate });
+        let claim = causes::awaited(cx, &line.whole(row), &estimate);
+        out.push(Slice { claim, segment: estimate });
     }
 }

@@ -2,9 +2,9 @@
 
 use analysis::timeline::{Segment, State};
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 
 /// Intervals shorter than this are a turn of the scheduler's.
@@ -13,36 +13,36 @@ const TURN_NS: u64 = 1_000_000;
 /// The thread of this process that had a CPU most while `segment` had none, if its threads took
 /// at least half of all that the process may use; None where others of the machine did, or how
 /// many there are is not known. Cost: a timeline of each thread.
-pub fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
-    let cpus = scene.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
+pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    let cpus = cx.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
     let (from, to) = (segment.from_ns, segment.to_ns);
     if segment.ns() < TURN_NS {
         return None;
     }
     let ran = |tid: u32| -> u64 {
-        let own = scene.timeline(tid, from, to);
+        let own = cx.timeline(tid, from, to);
         own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
     };
-    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
     let all: Vec<(u64, u32)> = others.map(|tid| (ran(tid), tid)).collect();
     let sum = all.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
     // Of two that ran as long always the same: a map has no order.
     let (_, tid) = all.iter().copied().max()?;
-    let stack = scene.main_stack(tid, from, to);
+    let stack = cx.main_stack(tid, from, to);
     let ours = sum.saturating_mul(2) >= cpus.saturating_mul(segment.ns()) && stack != 0;
     let question = Question::about(Inference::CpuUser, segment);
-    if scene.trace.wants(from, to) {
+    if cx.trace.wants(from, to) {
         let tally: Vec<(u32, u64)> =
             all.iter().filter(|(ns, _)| *ns > 0).map(|(ns, tid)| (*tid, *ns)).collect();
         let lost = if ours { Dropped::LessEvidence } else { Dropped::TooLittle };
         let least = Threshold::part("cpu-user.part-of-all-cpus", 0.5);
         compare::keep_tally(
-            scene,
+            cx,
             question,
             (&tally, Fact::Time),
             (ours.then_some(tid), lost),
             &[least],
         );
     }
-    ours.then(|| Culprit::thread(tid, stack, segment.exact, question.by))
+    ours.then(|| Blocker::thread(tid, stack, segment.exact, question.by))
 }

@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, HashMap};
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
 use crate::facts::long_work;
 use crate::memo::{Readings, WholeGilWait};
@@ -41,10 +41,10 @@ const NEAR_NS: u64 = 60_000_000;
 
 impl Readings {
     /// Of a capture. Cost: all its samples, once.
-    fn of(scene: &Scene<'_>) -> Readings {
-        let samples = scene.capture.samples.values().flatten();
-        let told = samples.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
-        let mut all: Vec<(u64, u32)> = told.map(|s| (s.t_ns, s.gil_holder)).collect();
+    fn of(cx: &Context<'_>) -> Readings {
+        let samples = cx.capture.samples.values().flatten();
+        let read = samples.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
+        let mut all: Vec<(u64, u32)> = read.map(|s| (s.t_ns, s.gil_holder)).collect();
         all.sort_unstable();
         Readings(all)
     }
@@ -66,82 +66,82 @@ impl Readings {
 }
 
 /// The holder of the GIL while `segment` waited for it.
-pub fn holder<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Option<Culprit> {
-    let whole = whole_wait(scene, segment);
+pub fn holder<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Blocker> {
+    let whole = whole_wait(cx, segment);
     let times = (segment.from_ns, segment.to_ns);
     let all = (whole.from_ns, whole.to_ns);
     let found = match whole.holder {
-        Some(_) => holder_in(scene, segment.tid, all),
-        None => holder_in(scene, segment.tid, times),
+        Some(_) => holder_in(cx, segment.tid, all),
+        None => holder_in(cx, segment.tid, times),
     };
     // An interval between two readings.
-    let found = found.or_else(|| holder_near(scene, segment));
+    let found = found.or_else(|| holder_near(cx, segment));
     found.or_else(|| {
         let (from, to) = times;
-        let tid = busiest(scene, segment.tid, from, to)?;
+        let tid = busiest(cx, segment.tid, from, to)?;
         let by = Inference::OnlyPython;
-        let found = Culprit::thread(tid, scene.main_stack(tid, from, to), false, by);
-        compare::keep_one(scene, Question::about(by, segment), &found, Fate::Won);
+        let found = Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
+        compare::keep_one(cx, Question::about(by, segment), &found, Fate::Won);
         Some(found)
     })
 }
 
 /// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, by the
 /// readings.
-pub(crate) fn holder_in(scene: &Scene<'_>, waiter: u32, (from, to): (u64, u64)) -> Option<Culprit> {
-    let tally = tally(scene, waiter, (from, to));
+pub(crate) fn holder_in(cx: &Context<'_>, waiter: u32, (from, to): (u64, u64)) -> Option<Blocker> {
+    let tally = tally(cx, waiter, (from, to));
     let (tid, _) = *tally.iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
     let by = Inference::GilHolder;
     let question = Question { by, waiter, from_ns: from, to_ns: to };
     let apart = Threshold::ns("gil-holder-read.reading-holds-for", READING_NS);
     let won = (Some(tid), Dropped::LessEvidence);
-    compare::keep_tally(scene, question, (&tally, Fact::Time), won, &[apart]);
-    Some(Culprit::thread(tid, scene.main_stack(tid, from, to), true, by))
+    compare::keep_tally(cx, question, (&tally, Fact::Time), won, &[apart]);
+    Some(Blocker::thread(tid, cx.main_stack(tid, from, to), true, by))
 }
 
 /// How long each thread held the GIL.
-fn tally(scene: &Scene<'_>, waiter: u32, times: (u64, u64)) -> Vec<(u32, u64)> {
+fn tally(cx: &Context<'_>, waiter: u32, times: (u64, u64)) -> Vec<(u32, u64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for (begin, end, holder) in readings(scene).held(times, waiter) {
+    for (begin, end, holder) in readings(cx).held(times, waiter) {
         *sums.entry(holder).or_default() += end - begin;
     }
     sums.into_iter().collect()
 }
 
 /// The holder that the sample of this interval, or the one it was carried over from, read.
-fn holder_near(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+fn holder_near(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let read = segment.sample.filter(|s| s.wait == WaitKind::Gil);
     let tid = read.map(|s| s.gil_holder).filter(|tid| *tid != 0 && *tid != segment.tid)?;
     let by = Inference::GilHolder;
-    let found = Culprit::thread(tid, scene.main_stack(tid, from, to), true, by);
-    compare::keep_one(scene, Question::about(by, segment), &found, Fate::Won);
+    let found = Blocker::thread(tid, cx.main_stack(tid, from, to), true, by);
+    compare::keep_one(cx, Question::about(by, segment), &found, Fate::Won);
     Some(found)
 }
 
 /// Whether, for most of the whole wait around `segment`, the holder of the GIL was runnable
 /// without a CPU; and not because its work is long by itself.
-pub(crate) fn holder_starves<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> bool {
-    whole_wait(scene, segment).starved
+pub(crate) fn holder_starves<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> bool {
+    whole_wait(cx, segment).starved
 }
 
 /// The same of any time in which a thread waited for the GIL. Cost: a timeline of each holder.
-pub(crate) fn is_starved(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
+pub(crate) fn is_starved(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
     let times = (wait.from_ns, wait.to_ns);
     let mut by_holder: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
-    for (begin, end, holder) in readings(scene).held(times, wait.tid) {
+    for (begin, end, holder) in readings(cx).held(times, wait.tid) {
         by_holder.entry(holder).or_default().push((begin, end));
     }
-    let told_ns: u64 = by_holder.values().flatten().map(|(begin, end)| end - begin).sum();
+    let read_ns: u64 = by_holder.values().flatten().map(|(begin, end)| end - begin).sum();
     // Long work keeps the GIL too long on a free machine as well.
-    let short = by_holder.iter().filter(|(tid, _)| !long_work::works_long(scene, **tid, wait));
-    let ready_ns: u64 = short.map(|(tid, held)| ready_ns(scene, *tid, held, times)).sum();
-    ready_ns * 2 > told_ns
+    let short = by_holder.iter().filter(|(tid, _)| !long_work::works_long(cx, **tid, wait));
+    let ready_ns: u64 = short.map(|(tid, held)| ready_ns(cx, *tid, held, times)).sum();
+    ready_ns * 2 > read_ns
 }
 
 /// How long `tid` was runnable without a CPU in these parts of a time, which are in order.
-fn ready_ns(scene: &Scene<'_>, tid: u32, parts: &[(u64, u64)], (from, to): (u64, u64)) -> u64 {
-    let own = scene.timeline(tid, from, to);
+fn ready_ns(cx: &Context<'_>, tid: u32, parts: &[(u64, u64)], (from, to): (u64, u64)) -> u64 {
+    let own = cx.timeline(tid, from, to);
     let ready = own.iter().filter(|s| s.state == State::Ready).map(|s| {
         let first = parts.partition_point(|(_, end)| *end <= s.from_ns);
         let within = parts[first..].iter().take_while(|(begin, _)| *begin < s.to_ns);
@@ -151,32 +151,32 @@ fn ready_ns(scene: &Scene<'_>, tid: u32, parts: &[(u64, u64)], (from, to): (u64,
     ready.sum()
 }
 
-fn readings<'s>(scene: &'s Scene<'_>) -> &'s Readings {
-    scene.gil_readings.get_or_init(|| Readings::of(scene))
+fn readings<'s>(cx: &'s Context<'_>) -> &'s Readings {
+    cx.gil_readings.get_or_init(|| Readings::of(cx))
 }
 
 /// The whole wait for the GIL around a part of it. Cost: a timeline of twice its length and
 /// those of its holders, unless it is the one asked for last of its thread.
-fn whole_wait<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> WholeGilWait {
+fn whole_wait<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> WholeGilWait {
     let (tid, from, to) = (segment.tid, segment.from_ns, segment.to_ns);
-    let known = scene.gil_waits.borrow().0.get(&tid).copied();
+    let known = cx.gil_waits.borrow().0.get(&tid).copied();
     if let Some(known) = known.filter(|w| w.from_ns <= from && to <= w.to_ns) {
         return known;
     }
-    let (from_ns, to_ns) = wait_around(scene, segment);
-    let tally = tally(scene, tid, (from_ns, to_ns));
+    let (from_ns, to_ns) = wait_around(cx, segment);
+    let tally = tally(cx, tid, (from_ns, to_ns));
     let all_ns: u64 = tally.iter().map(|(_, ns)| ns).sum();
     let most = tally.into_iter().max_by_key(|(tid, ns)| (*ns, *tid));
     let holder = most.filter(|(_, ns)| ns * 2 > all_ns).map(|(tid, _)| tid);
-    let starved = is_starved(scene, &Segment { from_ns, to_ns, ..*segment });
+    let starved = is_starved(cx, &Segment { from_ns, to_ns, ..*segment });
     let found = WholeGilWait { from_ns, to_ns, holder, starved };
-    scene.gil_waits.borrow_mut().0.insert(tid, found);
+    cx.gil_waits.borrow_mut().0.insert(tid, found);
     found
 }
 
 /// Begin and end of the whole wait: its parts follow each other, with hardly any running in
 /// between, or time without a CPU.
-fn wait_around<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> (u64, u64) {
+fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let passes = |s: &&Segment<'_>| match s.state {
         State::Wait => s.wait() == WaitKind::Gil,
@@ -187,7 +187,7 @@ fn wait_around<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> (u64, u64) {
     let mut span_ns = FIRST_SPAN_NS;
     loop {
         let (begin, end) = (from.saturating_sub(span_ns), to.saturating_add(span_ns));
-        let all = scene.timeline(segment.tid, begin, end);
+        let all = cx.timeline(segment.tid, begin, end);
         let before = all.iter().rev().skip_while(|s| s.from_ns >= from);
         let first = before.take_while(passes).last().map_or(from, |s| s.from_ns.min(from));
         let behind = all.iter().skip_while(|s| s.to_ns <= to);
@@ -202,18 +202,18 @@ fn wait_around<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> (u64, u64) {
 }
 
 /// The thread with Python code that ran longest in `[from, to)`, besides `not`.
-pub fn busiest(scene: &Scene<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
+pub fn busiest(cx: &Context<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
     let run_ns = |tid: u32| -> u64 {
-        let timeline = scene.timeline(tid, from_ns, to_ns);
+        let timeline = cx.timeline(tid, from_ns, to_ns);
         timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
     };
     // A thread that was never in Python code (the recorder's threads, a library's own) has no
     // GIL.
     let python = |tid: u32| {
-        let samples = scene.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
-        samples.iter().any(|s| scene.frames.of(s.stack).any(|f| !f.native))
+        let samples = cx.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+        samples.iter().any(|s| cx.frames.of(s.stack).any(|f| !f.native))
     };
-    let others = scene.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
+    let others = cx.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
     // Of two that ran as long always the same: a map has no order.
     let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
     (ns * 2 > to_ns - from_ns).then_some(tid)
@@ -222,10 +222,10 @@ pub fn busiest(scene: &Scene<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<
 /// The holder of the GIL while the thread of this timeline waited for it most of the time of
 /// `segment`; none where several took turns.
 pub(crate) fn holder_over(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     own: &[Segment<'_>],
     segment: &Segment<'_>,
-) -> Option<Culprit> {
+) -> Option<Blocker> {
     let waits = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
     let all = own.iter().filter(waits).map(Segment::ns).sum::<u64>();
     if all * 2 <= segment.ns() {
@@ -233,12 +233,12 @@ pub(crate) fn holder_over(
     }
     let mut had: HashMap<u32, u64> = HashMap::new();
     for wait in own.iter().filter(waits) {
-        let holder = holder(scene, wait).filter(|holder| holder.measured);
+        let holder = holder(cx, wait).filter(|holder| holder.measured);
         *had.entry(holder.map_or(0, |holder| holder.tid)).or_default() += wait.ns();
     }
     let (tid, ns) = had.into_iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
-    let stack = scene.main_stack(tid, segment.from_ns, segment.to_ns);
+    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
     let by = Inference::GilHolder;
-    let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true, by) };
+    let found = Blocker { by_gil: true, ..Blocker::thread(tid, stack, true, by) };
     (tid != 0 && ns * 2 > all).then_some(found)
 }

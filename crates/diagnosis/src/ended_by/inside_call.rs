@@ -5,24 +5,24 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 
 /// The one thread that was in the very call `segment` waits in for most of the wait, and did
 /// something else there: a lock inside of C code (a buffered file's, a database connection's)
 /// is taken and used by one line. None when several did.
-pub fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
-    let (from, to) = scene.whole_wait(segment).times();
+pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
+    let (from, to) = cx.whole_wait(segment).times();
     let inside_ns = |tid: u32| -> u64 {
-        let own = scene.timeline(tid, from, to);
+        let own = cx.timeline(tid, from, to);
         let works = own.iter().filter(|s| {
             let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
-            !(s.state == State::Wait && waits) && scene.frames.same_call(s.stack(), segment.stack())
+            !(s.state == State::Wait && waits) && cx.frames.same_call(s.stack(), segment.stack())
         });
         works.map(Segment::ns).sum()
     };
-    let seen = |tid: &u32| *tid != segment.tid && !scene.samples_in(*tid, from, to).is_empty();
-    let all = scene.capture.samples.keys().copied().filter(seen);
+    let seen = |tid: &u32| *tid != segment.tid && !cx.samples_in(*tid, from, to).is_empty();
+    let all = cx.capture.samples.keys().copied().filter(seen);
     let inside = all.map(|tid| (tid, inside_ns(tid))).filter(|(_, ns)| *ns > 0);
     let tally: Vec<(u32, u64)> = inside.collect();
     let mut most = tally.iter().filter(|(_, ns)| ns * 2 > to - from);
@@ -32,24 +32,24 @@ pub fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
         let question = Question::about(Inference::InsideCall, segment);
         let lost = if first.is_some() { Dropped::Ambiguous } else { Dropped::TooLittle };
         let least = Threshold::part("inside-the-call.part-of-wait", 0.5);
-        compare::keep_tally(scene, question, (&tally, Fact::Time), (won, lost), &[least]);
+        compare::keep_tally(cx, question, (&tally, Fact::Time), (won, lost), &[least]);
     }
     won
 }
 
 /// The threads that were in the function that waits for a file lock, and did something else there
 /// most of the while; None where that function is not the program's own.
-pub(crate) fn of_file_lock(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Vec<u32>> {
+pub(crate) fn of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Vec<u32>> {
     let (from, to) = (segment.from_ns, segment.to_ns);
-    let place = scene.frames.innermost_user(segment.stack())?;
+    let place = cx.frames.innermost_user(segment.stack())?;
     let inside = |tid: &u32| {
-        let own = scene.timeline(*tid, from, to);
+        let own = cx.timeline(*tid, from, to);
         let works = own.iter().filter(|s| {
             let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
-            !waits && scene.frames.passes(s.stack(), &place)
+            !waits && cx.frames.passes(s.stack(), &place)
         });
         works.map(Segment::ns).sum::<u64>() * 2 > to - from
     };
-    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
     Some(others.filter(inside).collect())
 }

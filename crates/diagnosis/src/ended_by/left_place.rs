@@ -14,9 +14,9 @@ use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{Contest, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads, waiting};
 
@@ -69,17 +69,17 @@ pub(crate) struct EndedWait {
 
 /// When a wait for a lock or a pool ended, as far as samples show; None when that is too rough
 /// and it did not end with what it was for.
-pub(crate) fn end_of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
-    if waiting::is_still_waiting(scene, segment) {
+pub(crate) fn end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
+    if waiting::is_still_waiting(cx, segment) {
         return None;
     }
     let lock = segment.sample?.target;
-    let wait = scene.whole_wait(segment);
+    let wait = cx.whole_wait(segment);
     let (from, until) = wait.times();
-    let last = scene.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
+    let last = cx.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
     // Switch records say when it came back.
     let last = if segment.exact { until } else { last };
-    let done_ns = scene.request_end(segment.tid, last).filter(|done| *done <= until);
+    let done_ns = cx.request_end(segment.tid, last).filter(|done| *done <= until);
     let until = done_ns.unwrap_or(until);
     let end = (last.saturating_sub(SLACK_NS), until + SLACK_NS);
     let known = done_ns.is_some() || until.saturating_sub(last) <= APART_NS;
@@ -89,18 +89,18 @@ pub(crate) fn end_of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<EndedWa
 
 /// When a wait for a lock of SQLite's ended: the waiter asks again and again, so the holder
 /// released the lock between the last time it asked in vain and the end.
-pub(crate) fn end_of_asking(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
-    let own = segment.sample.filter(|s| asks(scene, s))?;
-    let looks = scene.samples_in(segment.tid, 0, u64::MAX);
-    let at = looks.partition_point(|s| s.t_ns < own.t_ns);
-    let near = |pair: &&[Sample]| asks(scene, &pair[1]) && pair[1].t_ns - pair[0].t_ns <= APART_NS;
-    let back = looks[..=at].windows(2).rev().take_while(|p| near(p) && asks(scene, &p[0]));
+pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
+    let own = segment.sample.filter(|s| asks(cx, s))?;
+    let samples = cx.samples_in(segment.tid, 0, u64::MAX);
+    let at = samples.partition_point(|s| s.t_ns < own.t_ns);
+    let near = |pair: &&[Sample]| asks(cx, &pair[1]) && pair[1].t_ns - pair[0].t_ns <= APART_NS;
+    let back = samples[..=at].windows(2).rev().take_while(|p| near(p) && asks(cx, &p[0]));
     let first = back.last().map_or(own, |pair| &pair[0]);
-    let later = looks[at..].windows(2).take_while(near).last();
+    let later = samples[at..].windows(2).take_while(near).last();
     let last = later.map_or(own, |pair| &pair[1]);
-    let after = looks[looks.partition_point(|s| s.t_ns <= last.t_ns)..].first();
-    let asked = scene.off_at(segment.tid, last.t_ns);
-    let done_ns = scene.request_end(segment.tid, last.t_ns);
+    let after = samples[samples.partition_point(|s| s.t_ns <= last.t_ns)..].first();
+    let asked = cx.off_at(segment.tid, last.t_ns);
+    let done_ns = cx.request_end(segment.tid, last.t_ns);
     let seen_ns = after.map(|s| s.t_ns).into_iter().chain(done_ns).min();
     let until = asked.map(|off| off.in_ns).or(seen_ns)?;
     let in_vain = asked.map_or(last.t_ns, |off| off.out_ns);
@@ -111,18 +111,18 @@ pub(crate) fn end_of_asking(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<
 }
 
 /// The same; None where the samples around the end are too far apart.
-pub(crate) fn near_end_of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
-    end_of(scene, segment).filter(|wait| wait.end.1 - wait.end.0 <= APART_NS + 2 * SLACK_NS)
+pub(crate) fn near_end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
+    end_of(cx, segment).filter(|wait| wait.end.1 - wait.end.0 <= APART_NS + 2 * SLACK_NS)
 }
 
 /// When a wait for a file lock ended.
-pub(crate) fn end_of_file_lock(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
+pub(crate) fn end_of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
     let own = segment.sample?;
-    let wait = scene.whole_wait(segment);
+    let wait = cx.whole_wait(segment);
     let (from, until) = wait.times();
-    let last = scene.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
+    let last = cx.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
     let last = if segment.exact { until } else { last };
-    if waiting::is_still_waiting(scene, segment) || until.saturating_sub(last) > APART_NS {
+    if waiting::is_still_waiting(cx, segment) || until.saturating_sub(last) > APART_NS {
         return None;
     }
     let end = (last.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
@@ -130,57 +130,57 @@ pub(crate) fn end_of_file_lock(scene: &Scene<'_>, segment: &Segment<'_>) -> Opti
     Some(EndedWait { stack, lock, from, end, done_ns: None, knows: false })
 }
 
-/// When a task's await ended. `looks_ns`: when the task was seen there first and last; `until_ns`:
+/// When a task's await ended. `seen_ns`: when the task was seen there first and last; `until_ns`:
 /// when it was not any more. `knows`: only a thread that shares a file with the task counts.
 pub(crate) fn end_of_await(
     stack: u32,
-    looks_ns: (u64, u64),
+    seen_ns: (u64, u64),
     until_ns: u64,
     knows: bool,
 ) -> Option<EndedWait> {
-    if until_ns.saturating_sub(looks_ns.1) > APART_NS {
+    if until_ns.saturating_sub(seen_ns.1) > APART_NS {
         return None;
     }
-    let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
-    Some(EndedWait { stack, lock: 0, from: looks_ns.0, end, done_ns: None, knows })
+    let end = (seen_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
+    Some(EndedWait { stack, lock: 0, from: seen_ns.0, end, done_ns: None, knows })
 }
 
-fn asks(scene: &Scene<'_>, look: &Sample) -> bool {
-    look.wait == WaitKind::Sleep && scene.frames.asks_sqlite(look.stack)
+fn asks(cx: &Context<'_>, sample: &Sample) -> bool {
+    sample.wait == WaitKind::Sleep && cx.frames.asks_sqlite(sample.stack)
 }
 
 pub(crate) fn thread(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     wait: &EndedWait,
-    chain: &dyn Fn(Culprit, &Segment<'_>) -> Culprit,
-) -> Option<Culprit> {
+    chain: &dyn Fn(Blocker, &Segment<'_>) -> Blocker,
+) -> Option<Blocker> {
     let EndedWait { from, end, .. } = *wait;
-    let mut stays = that_ended(scene, segment.tid, wait);
-    let wants = scene.trace.wants(segment.from_ns, segment.to_ns);
-    let mut contest = Contest::of(stays.iter().map(|s| s.tid), wants);
+    let mut exits = that_ended(cx, segment.tid, wait);
+    let wants = cx.trace.wants(segment.from_ns, segment.to_ns);
+    let mut contest = Contest::of(exits.iter().map(|s| s.tid), wants);
     // A thread that waited for a lock until then was released as well, by one that did
     // something else.
-    if stays.iter().any(|s| !s.locked) {
-        stays.retain(|s| !s.locked);
-        contest.keep(Dropped::Locked, |tid| stays.iter().any(|s| s.tid == tid));
+    if exits.iter().any(|s| !s.locked) {
+        exits.retain(|s| !s.locked);
+        contest.keep(Dropped::Locked, |tid| exits.iter().any(|s| s.tid == tid));
     }
     let held = |s: &InFunction| (s.tid, s.gone_ns.saturating_sub(s.first_ns.max(from)));
-    let held: Vec<(u32, u64)> = stays.iter().filter(|_| wants).map(held).collect();
+    let held: Vec<(u32, u64)> = exits.iter().filter(|_| wants).map(held).collect();
     let whole = Segment { from_ns: from, to_ns: end.1.max(from), ..*segment };
-    let mut found: Vec<(Place, Culprit)> = stays
+    let mut found: Vec<(Place, Blocker)> = exits
         .into_iter()
         .map(|InFunction { place, tid, stack, .. }| {
             // One of them may have waited for another: that is one and the same end.
-            let first = Culprit::thread(tid, stack, false, Inference::LeftPlace);
+            let first = Blocker::thread(tid, stack, false, Inference::LeftPlace);
             let last = chain(first, &whole);
-            let behind = scene.frames.innermost_user(last.stack).filter(|_| last.tid != tid);
-            (behind.unwrap_or(place), Culprit { measured: false, ..last })
+            let behind = cx.frames.innermost_user(last.stack).filter(|_| last.tid != tid);
+            (behind.unwrap_or(place), Blocker { measured: false, ..last })
         })
         .collect();
     // A map has no order.
     found.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
-    let (first, culprit) = found.first()?;
+    let (first, blocker) = found.first()?;
     let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
     let one = found.iter().all(|(place, _)| same(place));
     if wants {
@@ -190,25 +190,25 @@ pub(crate) fn thread(
             (vec![Fact::Time(ns, of_ns)], Some((ns as f64 / of_ns.max(1) as f64).min(1.0)))
         };
         // If the thread waited for another thread, the other is named.
-        let won = held.iter().map(|(tid, _)| *tid).find(|tid| *tid == culprit.tid);
+        let won = held.iter().map(|(tid, _)| *tid).find(|tid| *tid == blocker.tid);
         let won = won.or(held.first().map(|(tid, _)| *tid)).filter(|_| one);
         let lost = if one { Dropped::LessEvidence } else { Dropped::Ambiguous };
         let times = (whole.from_ns, whole.to_ns);
-        let candidates = contest.candidates(scene, times, (won, lost), evidence);
+        let candidates = contest.candidates(cx, times, (won, lost), evidence);
         let least = Threshold::part("left-when-wait-ended.part-of-wait", 1.0 / LEAST_PART as f64);
         let apart = Threshold::ns("left-when-wait-ended.samples-apart", APART_NS);
         let question = Question::about(Inference::LeftPlace, segment);
-        scene.trace.put(question.answered(candidates, vec![least, apart]));
+        cx.trace.put(question.answered(candidates, vec![least, apart]));
     }
-    one.then_some(*culprit)
+    one.then_some(*blocker)
 }
 
 /// The last interval of each other thread that ended with the wait. Where the waiter shares its
 /// file with others, only theirs; else of those that share the file of its caller, and so on.
-pub(crate) fn that_ended(scene: &Scene<'_>, not: u32, wait: &EndedWait) -> Vec<InFunction> {
-    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != not);
+pub(crate) fn that_ended(cx: &Context<'_>, not: u32, wait: &EndedWait) -> Vec<InFunction> {
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != not);
     let last = |tid: u32| {
-        let own = intervals(scene, tid, wait).into_iter().rev();
+        let own = intervals(cx, tid, wait).into_iter().rev();
         let mut ended = own.filter(|s| s.ended_with(wait) && s.gone_ns - s.last_ns <= APART_NS);
         ended.next()
     };
@@ -216,8 +216,8 @@ pub(crate) fn that_ended(scene: &Scene<'_>, not: u32, wait: &EndedWait) -> Vec<I
     if !wait.knows {
         return all;
     }
-    for file in scene.frames.own_files(wait.stack) {
-        let knows = |s: &InFunction| scene.frames.is_in_file(s.stack, file);
+    for file in cx.frames.own_files(wait.stack) {
+        let knows = |s: &InFunction| cx.frames.is_in_file(s.stack, file);
         if all.iter().any(knows) {
             all.retain(knows);
             return all;
@@ -228,84 +228,82 @@ pub(crate) fn that_ended(scene: &Scene<'_>, not: u32, wait: &EndedWait) -> Vec<I
 
 /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: a
 /// thread there is to put something into it as well, and empties nothing.
-fn is_behind(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
-    let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) == Owner::User);
+fn is_behind(cx: &Context<'_>, stack: u32, place: &Place) -> bool {
+    let own = cx.frames.of(stack).filter(|f| cx.frames.owner(f.file) == Owner::User);
     let mut callers = own.skip(1);
-    pools::puts(scene, stack)
-        && callers.any(|f| f.file == place.file && f.function == place.qualified)
+    pools::puts(cx, stack) && callers.any(|f| f.file == place.file && f.function == place.qualified)
 }
 
 /// The intervals of `tid` during and just after a wait, each in one function of the program's
 /// own, except where it waited for the same.
-pub(crate) fn intervals(scene: &Scene<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
-    intervals_at(scene, tid, wait, |look| scene.frames.innermost_user(look.stack))
+pub(crate) fn intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
+    intervals_at(cx, tid, wait, |sample| cx.frames.innermost_user(sample.stack))
 }
 
 /// The intervals of `tid` in any of the program's own functions, whatever that called
 /// meanwhile.
-pub(crate) fn outer_intervals(scene: &Scene<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
-    let user =
-        |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User && f.function != "<module>";
-    let looks = scene.samples_in(tid, wait.from, wait.end.1 + APART_NS);
-    let mut stacks: Vec<u32> = looks.iter().map(|s| s.stack).collect();
+pub(crate) fn outer_intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && f.function != "<module>";
+    let samples = cx.samples_in(tid, wait.from, wait.end.1 + APART_NS);
+    let mut stacks: Vec<u32> = samples.iter().map(|s| s.stack).collect();
     stacks.sort_unstable();
     stacks.dedup();
     let mut functions: Vec<(String, String)> = Vec::new();
-    for frame in stacks.iter().flat_map(|stack| scene.frames.of(*stack)).filter(user) {
+    for frame in stacks.iter().flat_map(|stack| cx.frames.of(*stack)).filter(user) {
         let function = (frame.function.to_owned(), frame.file.to_owned());
         if !functions.contains(&function) {
             functions.push(function);
         }
     }
-    let stays = |(function, file): &(String, String)| {
+    let exits = |(function, file): &(String, String)| {
         let is_it = |f: &Frame<'_>| f.function == *function && f.file == *file;
-        intervals_at(scene, tid, wait, |look| {
-            let at = scene.frames.of(look.stack).find(is_it)?;
-            Some(scene.frames.place(&at))
+        intervals_at(cx, tid, wait, |sample| {
+            let at = cx.frames.of(sample.stack).find(is_it)?;
+            Some(cx.frames.place(&at))
         })
     };
-    functions.iter().flat_map(stays).collect()
+    functions.iter().flat_map(exits).collect()
 }
 
 /// The intervals of `tid` where `place_of` says that it was.
 fn intervals_at(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     tid: u32,
     wait: &EndedWait,
     place_of: impl Fn(&Sample) -> Option<Place>,
 ) -> Vec<InFunction> {
     let EndedWait { stack, lock, from, end, .. } = *wait;
-    let before = scene.samples_in(tid, 0, from).last();
-    let stands =
-        before.filter(|s| threads::off_cpu_until(scene, tid, s.t_ns).is_some_and(|t| t > from));
-    let begin_ns = stands.map_or(from, |s| s.t_ns);
-    let looks = scene.samples_in(tid, begin_ns, end.1 + APART_NS);
+    let before = cx.samples_in(tid, 0, from).last();
+    let still_there =
+        before.filter(|s| threads::off_cpu_until(cx, tid, s.t_ns).is_some_and(|t| t > from));
+    let begin_ns = still_there.map_or(from, |s| s.t_ns);
+    let samples = cx.samples_in(tid, begin_ns, end.1 + APART_NS);
     let works = |s: &Sample| {
-        let parked = threads::waits_for_work(scene, tid, s);
+        let parked = threads::waits_for_work(cx, tid, s);
         let waits = s.wait == WaitKind::Futex;
         // A fellow that waits for the same keeps nobody.
-        let fellow = s.target == lock || pools::is_of_a_pool(scene, s.stack);
+        let fellow = s.target == lock || pools::is_of_a_pool(cx, s.stack);
         let file = s.wait == WaitKind::FileLock && s.target == lock;
-        let file = file || asks(scene, s) && scene.frames.asks_sqlite(stack);
+        let file = file || asks(cx, s) && cx.frames.asks_sqlite(stack);
         !(parked || waits && fellow || file)
     };
     let place = |s: &Sample| place_of(s).filter(|_| works(s));
     let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
     let mut found = Vec::new();
-    let mut runs = looks.chunk_by(|a, b| key(a) == key(b)).peekable();
+    let mut runs = samples.chunk_by(|a, b| key(a) == key(b)).peekable();
     while let Some(run) = runs.next() {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
-        let done = scene.request_end(tid, last.t_ns);
+        let done = cx.request_end(tid, last.t_ns);
         let gone = done.into_iter().chain(next).min();
         // With switch records a thread that does not run is not sampled: it was there until it
         // came back.
-        let out = threads::off_cpu_until(scene, tid, last.t_ns);
+        let out = threads::off_cpu_until(cx, tid, last.t_ns);
         let last_ns = out.map_or(last.t_ns, |t| t.max(last.t_ns));
         let gone = gone.or(out).map(|t| t.max(last_ns));
         let gone = gone.filter(|t| done == Some(*t) || t.saturating_sub(last_ns) <= APART_NS);
         let (Some(gone_ns), Some(place)) = (gone, place(last)) else { continue };
-        if !is_behind(scene, stack, &place) {
+        if !is_behind(cx, stack, &place) {
             let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);
             let done_ns = done.filter(|done| *done == gone_ns);
             found.push(InFunction {

@@ -1,8 +1,9 @@
 //! Inferences: which thread or task held what was waited for, or ended the wait.
 //!
 //! Each file is one inference: from a wait to candidates, with the evidence for each and the reason
-//! why others were dropped (`compare`). None of them asks another one; `holder` combines those
-//! about threads and follows the blocking chain, `task` those about tasks of an event loop.
+//! why others were dropped (`compare`). `holder` combines those about threads and follows the
+//! blocking chain, `task` those about tasks of an event loop. The others do not ask one another;
+//! `recurring` reads the intervals of `left_place`.
 //!
 //! | file | the evidence |
 //! | --- | --- |

@@ -5,18 +5,18 @@ use analysis::timeline::Segment;
 use format::record::Sample;
 use format::wait::HolderSource;
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference};
 
 /// The holder that samples of the lock name.
-pub(crate) fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let (from, to) = (segment.from_ns, segment.to_ns);
     // The segment's own samples first; then what any sample of the same wait knows.
-    let wait = scene.whole_wait(segment);
-    let own = segment.sample.into_iter().chain(scene.samples_in(segment.tid, from, to));
-    let whole = scene.samples_of(&wait);
+    let wait = cx.whole_wait(segment);
+    let own = segment.sample.into_iter().chain(cx.samples_in(segment.tid, from, to));
+    let whole = cx.samples_of(&wait);
     let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
     let holder = |s: &Sample| s.lock_holder;
     let mut named = counted(own.filter(known).map(holder).filter(|t| *t != segment.tid));
@@ -26,8 +26,8 @@ pub(crate) fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     let tid = most_common(&named)?;
     let question = Question::about(Inference::NamedHolder, segment);
     let lost = (Some(tid), Dropped::LessEvidence);
-    compare::keep_tally(scene, question, (&named, Fact::Samples), lost, &[]);
-    Some(Culprit::thread(tid, scene.main_stack(tid, from, to), true, question.by))
+    compare::keep_tally(cx, question, (&named, Fact::Samples), lost, &[]);
+    Some(Blocker::thread(tid, cx.main_stack(tid, from, to), true, question.by))
 }
 
 /// How many samples name each thread.

@@ -19,9 +19,9 @@ use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 
-use crate::claim::{Culprit, Weighed};
+use crate::claim::{Blocker, Weighed};
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads};
 
@@ -36,7 +36,7 @@ type Function = (String, String);
 /// each with the line of the call.
 struct Entry {
     pool: Function,
-    takers: Vec<(Function, u32)>,
+    acquirers: Vec<(Function, u32)>,
 }
 
 /// Intervals in which threads most likely had an item of the pool, by their begins, and the length
@@ -55,71 +55,71 @@ struct Holding {
 
 /// Names the holder of what the waits of a group of pool-waits without a culprit were for, where
 /// that is likely.
-pub fn name_blockers(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
     let known = |w: &Weighed<'_>| {
-        w.piece.segment.state == State::Wait
-            && !w.piece.claim.resource.as_ref().is_some_and(Resource::is_of_nobody_here)
+        w.slice.segment.state == State::Wait
+            && !w.slice.claim.resource.as_ref().is_some_and(Resource::is_of_nobody_here)
     };
     let mut held: HashMap<Function, Held> = HashMap::new();
-    for w in pieces.iter_mut().filter(|w| known(w)) {
-        let own = &w.piece.segment;
-        let Some(Entry { pool, .. }) = entry(scene, own.stack()) else { continue };
-        let held = held.entry(pool.clone()).or_insert_with(|| holdings(scene, &pool));
-        w.piece.claim.culprit = holder(scene, held, own);
+    for w in slices.iter_mut().filter(|w| known(w)) {
+        let own = &w.slice.segment;
+        let Some(Entry { pool, .. }) = entry(cx, own.stack()) else { continue };
+        let held = held.entry(pool.clone()).or_insert_with(|| holdings(cx, &pool));
+        w.slice.claim.blocker = holder(cx, held, own);
     }
 }
 
 /// Where the code of a wait enters its pool; None if it is of no pool, or nobody of the program's
 /// takes from it.
-fn entry(scene: &Scene<'_>, stack: u32) -> Option<Entry> {
-    if !pools::is_of_a_pool(scene, stack) || pools::puts(scene, stack) {
+fn entry(cx: &Context<'_>, stack: u32) -> Option<Entry> {
+    if !pools::is_of_a_pool(cx, stack) || pools::puts(cx, stack) {
         return None;
     }
-    let frames = &scene.frames;
+    let frames = &cx.frames;
     let mut own = frames.of(stack).filter(|f| !frames.is_shared(f)).peekable();
     let function = |f: &capture::read::Frame<'_>| (f.function.to_owned(), f.file.to_owned());
     let pool = function(own.peek()?);
     let user = own.skip_while(|f| frames.owner(f.file) != Owner::User);
-    let mut takers: Vec<(Function, u32)> = Vec::new();
+    let mut acquirers: Vec<(Function, u32)> = Vec::new();
     for frame in user.take_while(|f| frames.owner(f.file) == Owner::User) {
-        takers.push((function(&frame), frame.line));
+        acquirers.push((function(&frame), frame.line));
         // A library's pool was called by the first; one of the program's own by the first or its
         // caller.
-        if takers.len() == if takers[0].0 == pool { 2 } else { 1 } {
+        if acquirers.len() == if acquirers[0].0 == pool { 2 } else { 1 } {
             break;
         }
     }
-    (!takers.is_empty()).then_some(Entry { pool, takers })
+    (!acquirers.is_empty()).then_some(Entry { pool, acquirers })
 }
 
 /// All intervals in which threads were in a function that takes from `pool`, past its line.
-fn holdings(scene: &Scene<'_>, pool: &Function) -> Held {
-    let stacks: HashSet<u32> = scene.capture.samples.values().flatten().map(|s| s.stack).collect();
+fn holdings(cx: &Context<'_>, pool: &Function) -> Held {
+    let stacks: HashSet<u32> = cx.capture.samples.values().flatten().map(|s| s.stack).collect();
     // Waiters there are known by the stack: a thread with the same stack waits as well, or was
     // about to.
     let mut waits: HashSet<u32> = HashSet::new();
-    let mut takers: HashMap<Function, u32> = HashMap::new();
+    let mut acquirers: HashMap<Function, u32> = HashMap::new();
     for stack in &stacks {
-        let Some(own) = entry(scene, *stack).filter(|own| own.pool == *pool) else { continue };
+        let Some(own) = entry(cx, *stack).filter(|own| own.pool == *pool) else { continue };
         waits.insert(*stack);
-        for (function, line) in own.takers {
-            let first = takers.entry(function).or_insert(line);
+        for (function, line) in own.acquirers {
+            let first = acquirers.entry(function).or_insert(line);
             *first = line.min(*first);
         }
     }
     let past = |stack: &u32| {
-        scene.frames.any(*stack, |f| {
+        cx.frames.any(*stack, |f| {
             let function = (f.function.to_owned(), f.file.to_owned());
-            takers.get(&function).is_some_and(|line| f.line >= *line)
+            acquirers.get(&function).is_some_and(|line| f.line >= *line)
         })
     };
     let inside: HashSet<u32> =
         stacks.into_iter().filter(|stack| !waits.contains(stack) && past(stack)).collect();
     let mut all = Vec::new();
-    for (tid, looks) in &scene.capture.samples {
-        for (at, look) in looks.iter().enumerate().filter(|(_, s)| inside.contains(&s.stack)) {
-            let to_ns = holds_until(scene, *tid, look, looks.get(at + 1));
-            all.push(Holding { from_ns: look.t_ns, to_ns, tid: *tid, stack: look.stack });
+    for (tid, samples) in &cx.capture.samples {
+        for (at, sample) in samples.iter().enumerate().filter(|(_, s)| inside.contains(&s.stack)) {
+            let to_ns = holds_until(cx, *tid, sample, samples.get(at + 1));
+            all.push(Holding { from_ns: sample.t_ns, to_ns, tid: *tid, stack: sample.stack });
         }
     }
     all.sort_unstable_by_key(|h| (h.from_ns, h.tid));
@@ -129,16 +129,16 @@ fn holdings(scene: &Scene<'_>, pool: &Function) -> Held {
 
 /// Until when a sample shows where its thread was: to the next one, or the end of what it did for a
 /// request.
-fn holds_until(scene: &Scene<'_>, tid: u32, look: &Sample, next: Option<&Sample>) -> u64 {
-    let out_ns = threads::off_cpu_until(scene, tid, look.t_ns).unwrap_or(0);
-    let most_ns = look.t_ns.saturating_add(SAMPLE_HOLDS_NS).max(out_ns);
-    let done = scene.request_end(tid, look.t_ns);
+fn holds_until(cx: &Context<'_>, tid: u32, sample: &Sample, next: Option<&Sample>) -> u64 {
+    let out_ns = threads::off_cpu_until(cx, tid, sample.t_ns).unwrap_or(0);
+    let most_ns = sample.t_ns.saturating_add(SAMPLE_HOLDS_NS).max(out_ns);
+    let done = cx.request_end(tid, sample.t_ns);
     next.map(|s| s.t_ns).into_iter().chain(done).fold(most_ns, u64::min)
 }
 
 /// The holder of what was waited for in `[from, to)`: the thread that had it longest, of those that
 /// were where it was had for most of the time.
-fn holder(scene: &Scene<'_>, held: &Held, wait: &Segment<'_>) -> Option<Culprit> {
+fn holder(cx: &Context<'_>, held: &Held, wait: &Segment<'_>) -> Option<Blocker> {
     let (waiter, from, to) = (wait.tid, wait.from_ns, wait.to_ns);
     let earliest = from.saturating_sub(held.longest_ns);
     let first = held.all.partition_point(|h| h.from_ns < earliest);
@@ -146,7 +146,7 @@ fn holder(scene: &Scene<'_>, held: &Held, wait: &Segment<'_>) -> Option<Culprit>
     let mut places: BTreeMap<Function, u64> = BTreeMap::new();
     let mut threads: BTreeMap<(Function, u32), (u64, u32)> = BTreeMap::new();
     for own in near.filter(|h| h.to_ns > from && h.tid != waiter) {
-        let Some(place) = scene.frames.innermost_user(own.stack) else { continue };
+        let Some(place) = cx.frames.innermost_user(own.stack) else { continue };
         let ns = own.to_ns.min(to).saturating_sub(own.from_ns.max(from));
         let place = (place.qualified, place.file);
         *places.entry(place.clone()).or_default() += ns;
@@ -159,17 +159,17 @@ fn holder(scene: &Scene<'_>, held: &Held, wait: &Segment<'_>) -> Option<Culprit>
     let there = threads.iter().filter(|((at, _), _)| *at == place);
     let ((_, tid), (_, stack)) = there.max_by_key(|(_, (ns, _))| *ns)?;
     let (tid, stack) = (*tid, *stack);
-    if scene.trace.is_on() {
+    if cx.trace.is_on() {
         let question = Question::about(Inference::PastTheLine, wait);
         let tally: Vec<(u32, u64)> =
             threads.iter().map(|((_, tid), (ns, _))| (*tid, *ns)).collect();
         let lost = if enough { Dropped::LessEvidence } else { Dropped::TooLittle };
         let least = Threshold::part("past-acquire-line.part-of-wait", 0.5);
         let won = (enough.then_some(tid), lost);
-        compare::keep_tally_of_group(scene, question, (&tally, Fact::Time), won, &[least]);
+        compare::keep_tally_of_group(cx, question, (&tally, Fact::Time), won, &[least]);
     }
     if !enough {
         return None;
     }
-    Some(Culprit::thread(tid, stack, false, Inference::PastTheLine))
+    Some(Blocker::thread(tid, stack, false, Inference::PastTheLine))
 }

@@ -5,49 +5,49 @@ use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference};
 use crate::facts::{pools, threads};
 
 /// The thread that most likely is to empty the full queue that is waited for: it was in the file of
 /// the code that waits for most of the while, at something else than a pool; None if several were,
 /// at different places.
-pub(crate) fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     const LEAST_LOOKS: usize = 3;
     let (from, to) = (segment.from_ns, segment.to_ns);
-    let file = scene.frames.innermost_user(segment.stack())?.file;
+    let file = cx.frames.innermost_user(segment.stack())?.file;
     let is_in = |f: &Frame<'_>| f.file == file && f.function != "<module>";
     let works = |s: &Sample| {
-        let waits = s.wait == WaitKind::Futex && pools::is_of_a_pool(scene, s.stack);
-        !waits && scene.frames.any(s.stack, is_in)
+        let waits = s.wait == WaitKind::Futex && pools::is_of_a_pool(cx, s.stack);
+        !waits && cx.frames.any(s.stack, is_in)
     };
     // A wait is cut at samples: those of its whole length show more.
-    let (begin, end) = scene.whole_wait(segment).times();
+    let (begin, end) = cx.whole_wait(segment).times();
     // With switch records a blocked thread is sampled once, which may have been before: it was
     // there until it ran.
-    let stood = |tid: u32| {
-        let before = scene.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;
-        let until = threads::off_cpu_until(scene, tid, before.t_ns)?.min(to);
+    let was_there = |tid: u32| {
+        let before = cx.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;
+        let until = threads::off_cpu_until(cx, tid, before.t_ns)?.min(to);
         (until.saturating_sub(before.t_ns.max(from)) * 4 >= (to - from) * 3).then_some(tid)
     };
     let able = |tid: u32| {
-        let looks = scene.samples_in(tid, begin.min(from), end.max(to));
-        let there = looks.iter().filter(|s| works(s)).count();
-        let often = there >= LEAST_LOOKS && there * 4 >= looks.len() * 3;
-        often.then_some(tid).or_else(|| stood(tid))
+        let samples = cx.samples_in(tid, begin.min(from), end.max(to));
+        let there = samples.iter().filter(|s| works(s)).count();
+        let often = there >= LEAST_LOOKS && there * 4 >= samples.len() * 3;
+        often.then_some(tid).or_else(|| was_there(tid))
     };
-    let mut all: Vec<u32> = scene.capture.samples.keys().copied().collect();
+    let mut all: Vec<u32> = cx.capture.samples.keys().copied().collect();
     all.sort_unstable();
     let others = all.into_iter().filter(|tid| *tid != segment.tid).filter_map(able);
-    let stands = |tid: u32| (tid, scene.main_stack(tid, from, to));
-    let found: Vec<(u32, u32)> = others.map(stands).filter(|(_, stack)| *stack != 0).collect();
+    let with_stack = |tid: u32| (tid, cx.main_stack(tid, from, to));
+    let found: Vec<(u32, u32)> = others.map(with_stack).filter(|(_, stack)| *stack != 0).collect();
     let (tid, stack) = *found.first()?;
-    let one = found.iter().all(|(_, other)| scene.same_place(*other, stack));
+    let one = found.iter().all(|(_, other)| cx.same_place(*other, stack));
     let by = Inference::QueueReader;
     let tally: Vec<(u32, u64)> = found.iter().map(|(tid, _)| (*tid, 1)).collect();
     let won = (one.then_some(tid), Dropped::Ambiguous);
-    compare::keep_tally(scene, Question::about(by, segment), (&tally, Fact::Samples), won, &[]);
-    one.then(|| Culprit::thread(tid, stack, false, by))
+    compare::keep_tally(cx, Question::about(by, segment), (&tally, Fact::Samples), won, &[]);
+    one.then(|| Blocker::thread(tid, stack, false, by))
 }

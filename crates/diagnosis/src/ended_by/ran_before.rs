@@ -13,7 +13,7 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::compare::{Contest, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads, waiting};
 use crate::memo::WaitEnd;
@@ -40,83 +40,79 @@ fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
 /// The thread that most likely ended the wait: it ran just before the waiter came back, was
 /// seen during the wait, and was not at the same place for the same lock itself. None when
 /// several fit equally.
-pub fn releaser(
-    scene: &Scene<'_>,
-    segment: &Segment<'_>,
-    left_place: LeftPlace<'_>,
-) -> Option<u32> {
-    if waiting::is_still_waiting(scene, segment) {
+pub fn releaser(cx: &Context<'_>, segment: &Segment<'_>, left_place: LeftPlace<'_>) -> Option<u32> {
+    if waiting::is_still_waiting(cx, segment) {
         return None;
     }
     let lock = segment.sample?.target;
-    let (from, to) = scene.whole_wait(segment).times();
+    let (from, to) = cx.whole_wait(segment).times();
     let infer =
-        || ran_before(scene, segment, (from, first_released(scene, segment, from, to)), left_place);
+        || ran_before(cx, segment, (from, first_released(cx, segment, from, to)), left_place);
     // Between samples a wait is many segments, and each is asked about. Inside of a question
     // about inferred holders there is less of an answer.
-    let traced = scene.trace.wants(segment.from_ns, segment.to_ns);
-    if scene.left_place_asked.get() || !segment.exact || traced {
+    let traced = cx.trace.wants(segment.from_ns, segment.to_ns);
+    if cx.left_place_asked.get() || !segment.exact || traced {
         return infer();
     }
     let key = (segment.tid, end_of_wait(from, to), lock, segment.stack());
-    let known = scene.releasers.borrow().get(&key).copied();
+    let known = cx.releasers.borrow().get(&key).copied();
     known.unwrap_or_else(|| {
         let found = infer();
-        scene.releasers.borrow_mut().insert(key, found);
+        cx.releasers.borrow_mut().insert(key, found);
         found
     })
 }
 
 /// As `releaser`, where each waiter is woken by another thread: for an Event or a thread's end.
-pub fn waker(scene: &Scene<'_>, segment: &Segment<'_>, left_place: LeftPlace<'_>) -> Option<u32> {
-    if waiting::is_still_waiting(scene, segment) {
+pub fn waker(cx: &Context<'_>, segment: &Segment<'_>, left_place: LeftPlace<'_>) -> Option<u32> {
+    if waiting::is_still_waiting(cx, segment) {
         return None;
     }
-    let (from, to) = scene.whole_wait(segment).times();
-    ran_before(scene, segment, (from, to), left_place)
+    let (from, to) = cx.whole_wait(segment).times();
+    ran_before(cx, segment, (from, to), left_place)
 }
 
 /// The thread that ran just before `to`; if none did that may have ended the wait, the thread
 /// that ran just before the waiter was woken and was without a CPU until then.
 fn ran_before(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     (from, to): (u64, u64),
     left_place: LeftPlace<'_>,
 ) -> Option<u32> {
     let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
-    let found = ran_shortly_before(scene, segment, (from, to), just_before_ns, left_place);
+    let found = ran_shortly_before(cx, segment, (from, to), just_before_ns, left_place);
     found.or_else(|| {
-        let late_ns = ready_before(scene, segment.tid, to).min((to - from) / 2);
+        let late_ns = ready_before(cx, segment.tid, to).min((to - from) / 2);
         let before = (from, to - late_ns);
         (late_ns > 0)
-            .then(|| ran_shortly_before(scene, segment, before, just_before_ns, left_place))?
+            .then(|| ran_shortly_before(cx, segment, before, just_before_ns, left_place))?
     })
 }
 
 /// How long `tid` may have been runnable without a CPU before it got one at `t_ns`: the kernel
 /// adds that up, and the next sample has it. A switch record only says when it ran again.
-fn ready_before(scene: &Scene<'_>, tid: u32, t_ns: u64) -> u64 {
-    threads::ready_at_most(scene, tid, t_ns).unwrap_or(0)
+fn ready_before(cx: &Context<'_>, tid: u32, t_ns: u64) -> u64 {
+    threads::ready_at_most(cx, tid, t_ns).unwrap_or(0)
 }
 
 fn ran_shortly_before(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     (from, to): (u64, u64),
     just_before_ns: u64,
     left_place: LeftPlace<'_>,
 ) -> Option<u32> {
-    let mut contest = ran_then(scene, segment, (from, to), just_before_ns)?;
-    keep_related(scene, segment, (from, to), &mut contest);
+    let mut contest = ran_then(cx, segment, (from, to), just_before_ns)?;
+    keep_related(cx, segment, (from, to), &mut contest);
     // A thread that runs all the time ran just before as well, by chance.
-    let quiet = |tid: u32| !is_always_about(scene, tid, (from, to), just_before_ns);
+    let quiet = |tid: u32| !is_always_about(cx, tid, (from, to), just_before_ns);
     let any_quiet = contest.able.iter().any(|tid| quiet(*tid));
     // Of several, the thread that ran last: the wake-up is the last thing before the waiter
     // ran.
     let ran_until = |tid: u32| {
         let begin = to.saturating_sub(just_before_ns);
-        let before = scene.timeline(tid, begin, to);
+        let before = cx.timeline(tid, begin, to);
         let run = before.iter().filter(|s| s.state == State::Run);
         run.map(|s| s.to_ns).max().unwrap_or(0)
     };
@@ -130,7 +126,7 @@ fn ran_shortly_before(
             [.., (second, _), (first, tid)] if first > second => Some(*tid),
             [(_, only)] => Some(*only),
             // Several of one kind at one place: it does not matter which of them it was.
-            [.., (_, any)] if at_one_place(scene, &contest.able, from, to) => Some(*any),
+            [.., (_, any)] if at_one_place(cx, &contest.able, from, to) => Some(*any),
             _ => {
                 lost = Dropped::Ambiguous;
                 None
@@ -140,16 +136,16 @@ fn ran_shortly_before(
         lost = Dropped::AlwaysAbout;
         left_place().filter(|tid| contest.able.contains(tid))
     };
-    if scene.trace.wants(segment.from_ns, segment.to_ns) {
+    if cx.trace.wants(segment.from_ns, segment.to_ns) {
         let evidence = |tid: u32| {
             let before_ns = to.saturating_sub(ran_until(tid));
             let near = 1.0 - before_ns as f64 / just_before_ns as f64;
             (vec![Fact::BeforeEnd(before_ns)], Some(near.clamp(0.0, 1.0)))
         };
-        let candidates = contest.candidates(scene, (from, to), (won, lost), evidence);
+        let candidates = contest.candidates(cx, (from, to), (won, lost), evidence);
         let window = Threshold::ns("ran-before-wakeup.window", just_before_ns);
         let question = Question::about(Inference::RanBefore, segment);
-        scene.trace.put(question.answered(candidates, vec![window]));
+        cx.trace.put(question.answered(candidates, vec![window]));
     }
     won
 }
@@ -157,60 +153,59 @@ fn ran_shortly_before(
 /// The threads that ran when a wait ended and may have ended it: seen during it, not at the
 /// same place or for the same lock, and not waiting for others all the while.
 fn ran_then(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     (from, to): (u64, u64),
     just_before_ns: u64,
 ) -> Option<Contest> {
     let lock = segment.sample.map(|s| s.target)?;
-    let place = scene.frames.innermost(segment.stack());
-    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-    let remembers = scene.trace.wants(segment.from_ns, segment.to_ns);
+    let place = cx.frames.innermost(segment.stack());
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let remembers = cx.trace.wants(segment.from_ns, segment.to_ns);
     let mut contest = Contest::of(others, remembers);
     contest.keep(Dropped::DidNotRun, |tid| {
-        threads::ran_in(scene, tid, to.saturating_sub(just_before_ns), to + 50_000)
+        threads::ran_in(cx, tid, to.saturating_sub(just_before_ns), to + 50_000)
     });
     contest.keep(Dropped::WaitsForTheSame, |tid| {
-        let mut seen = scene.samples_in(tid, from, to).iter();
+        let mut seen = cx.samples_in(tid, from, to).iter();
         !seen.any(|s| s.wait == WaitKind::Futex && s.target == lock)
     });
-    contest.keep(Dropped::NotSeen, |tid| scene.main_stack(tid, from, to) != 0);
+    contest.keep(Dropped::NotSeen, |tid| cx.main_stack(tid, from, to) != 0);
     contest.keep(Dropped::SamePlace, |tid| {
-        let stack = scene.main_stack(tid, from, to);
-        scene.frames.innermost(stack) != place
-            && !pools::is_same_pool(scene, stack, segment.stack())
+        let stack = cx.main_stack(tid, from, to);
+        cx.frames.innermost(stack) != place && !pools::is_same_pool(cx, stack, segment.stack())
     });
-    contest.keep(Dropped::Parked, |tid| !threads::is_parked(scene, tid, from, to));
+    contest.keep(Dropped::Parked, |tid| !threads::is_parked(cx, tid, from, to));
     Some(contest)
 }
 
 /// Keeps the candidates that have most to do with the code that waits.
 fn keep_related(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     (from, to): (u64, u64),
     contest: &mut Contest,
 ) {
     // A thread that idles (accepts, polls) holds nothing; a thread that was in the file of the
     // code that waits knows the lock; a thread whose code says `release` releases one by hand.
-    let place = scene.frames.innermost(segment.stack());
+    let place = cx.frames.innermost(segment.stack());
     let file = place.as_ref().map(|p| p.file.as_str());
     let busy = |tid: u32| {
-        let seen = scene.sample_near(tid, from + (to - from) / 2);
+        let seen = cx.sample_near(tid, from + (to - from) / 2);
         !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
     };
     // A module's top level is under everything its thread does: it knows only its own line.
     // What waits inside an installed package is handed out by it: there, a thread that called
     // the package from the same file of the program's own knows it too.
-    let caller = scene.frames.innermost_user(segment.stack()).map(|p| p.file);
+    let caller = cx.frames.innermost_user(segment.stack()).map(|p| p.file);
     let knows = |tid: u32| {
-        let mut own = scene.frames.of(scene.main_stack(tid, from, to)).enumerate();
+        let mut own = cx.frames.of(cx.main_stack(tid, from, to)).enumerate();
         let known = |f: &str| Some(f) == file || Some(f) == caller.as_deref();
         own.any(|(i, f)| known(f.file) && (i == 0 || f.function != "<module>"))
     };
     let releases = |tid: u32| {
-        let stack = scene.main_stack(tid, from, to);
-        scene.frames.any(stack, |f| f.releases)
+        let stack = cx.main_stack(tid, from, to);
+        cx.frames.any(stack, |f| f.releases)
     };
     contest.prefer(Dropped::Idle, busy);
     contest.prefer(Dropped::LessRelated, knows);
@@ -218,10 +213,10 @@ fn keep_related(
     // A thread that shares no code with the waiter and releases nothing happened to run: no
     // name is better than a wrong one. Where the code that waits is in a file of its own (a
     // lock written by hand), a thread that knows the lock shares the file of the lock's caller.
-    let files = scene.frames.own_files(segment.stack());
+    let files = cx.frames.own_files(segment.stack());
     let shares = |tid: u32| {
-        let own = scene.main_stack(tid, from, to);
-        files.iter().any(|file| scene.frames.is_in_file(own, file))
+        let own = cx.main_stack(tid, from, to);
+        files.iter().any(|file| cx.frames.is_in_file(own, file))
     };
     let related = contest.able.iter().any(|tid| knows(*tid) || releases(*tid));
     contest.keep(Dropped::SharesNoCode, |tid| match related {
@@ -232,35 +227,35 @@ fn keep_related(
 
 /// Whether `tid` comes and goes so often in `[from, to)` that it is seen in any slice of
 /// `window_ns` more likely than not.
-fn is_always_about(scene: &Scene<'_>, tid: u32, (from, to): (u64, u64), window_ns: u64) -> bool {
+fn is_always_about(cx: &Context<'_>, tid: u32, (from, to): (u64, u64), window_ns: u64) -> bool {
     let until = to.saturating_sub(window_ns);
-    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let (begin, end) =
         (off.partition_point(|o| o.in_ns < from), off.partition_point(|o| o.in_ns < until));
     let came = off[begin..end.max(begin)].iter().filter(|o| !o.preempted).count();
-    let looks = scene.samples_in(tid, from, until);
+    let samples = cx.samples_in(tid, from, until);
     // It ran between two samples, and waited for most of the time: not for a CPU, nor for the
     // GIL.
     let some = |s: &&Sample| {
         let awake_ns = s.cpu_ns.saturating_add(s.run_delay_ns);
         s.cpu_ns > 0 && awake_ns.saturating_mul(2) < s.wall_ns && s.wait != WaitKind::Gil
     };
-    let came = came.max(looks.iter().filter(some).count());
+    let came = came.max(samples.iter().filter(some).count());
     came as u64 * window_ns * 2 > to.saturating_sub(from)
 }
 
 /// When the first of the waiters at the same place was woken, if it waited for most of this
 /// wait too: those behind it are woken by fellow waiters, and the question is which thread woke
 /// the first.
-fn first_released(scene: &Scene<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: u64) -> u64 {
+fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: u64) -> u64 {
     let half = from_ns + (to_ns - from_ns) / 2;
-    let fellows = scene.capture.samples.keys().filter(|tid| **tid != segment.tid);
+    let fellows = cx.capture.samples.keys().filter(|tid| **tid != segment.tid);
     let ends = fellows.filter_map(|tid| {
-        let seen = scene.samples_in(*tid, from_ns, to_ns);
+        let seen = cx.samples_in(*tid, from_ns, to_ns);
         let waits =
-            |s: &&Sample| s.wait == WaitKind::Futex && scene.same_place(s.stack, segment.stack());
+            |s: &&Sample| s.wait == WaitKind::Futex && cx.same_place(s.stack, segment.stack());
         let last = seen.iter().rev().find(waits)?;
-        let off = scene.capture.off_cpu.get(tid)?;
+        let off = cx.capture.off_cpu.get(tid)?;
         let whole = off[..off.partition_point(|o| o.out_ns <= last.t_ns)].last()?;
         let most = whole.in_ns.min(to_ns).saturating_sub(whole.out_ns.max(from_ns));
         (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)
@@ -269,7 +264,7 @@ fn first_released(scene: &Scene<'_>, segment: &Segment<'_>, from_ns: u64, to_ns:
     let first = ends.min().unwrap_or(to_ns);
     // Waiters at one Barrier are woken together; others at the same place are at other ones.
     let barrier = Pattern::Within(4, Stdlib::BarrierWait);
-    let barrier = scene.frames.fits(segment.stack(), barrier);
+    let barrier = cx.frames.fits(segment.stack(), barrier);
     if barrier && to_ns - first > TOGETHER_NS {
         to_ns
     } else {
@@ -278,9 +273,9 @@ fn first_released(scene: &Scene<'_>, segment: &Segment<'_>, from_ns: u64, to_ns:
 }
 
 /// Whether these threads spent most of `[from, to)` in the same function.
-pub(crate) fn at_one_place(scene: &Scene<'_>, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
+pub(crate) fn at_one_place(cx: &Context<'_>, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
     let place = |tid: &u32| {
-        let place = scene.frames.innermost(scene.main_stack(*tid, from_ns, to_ns))?;
+        let place = cx.frames.innermost(cx.main_stack(*tid, from_ns, to_ns))?;
         Some((place.qualified, place.file))
     };
     let mut places = tids.iter().map(place);

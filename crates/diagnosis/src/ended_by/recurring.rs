@@ -21,9 +21,9 @@ use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
 
-use crate::claim::{Culprit, Weighed};
+use crate::claim::{Blocker, Weighed};
 use crate::compare::Question;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::left_place::{self, EndedWait, InFunction};
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::{threads, waiting};
@@ -65,68 +65,68 @@ struct Ended {
 
 /// Names the thread that ended the waits of a group in which no culprit is known, if one thread did
 /// each time, or, by estimates, the function that a thread left each time.
-pub fn name_blockers(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
     let elsewhere = |r: &Resource| r.is_of_nobody_here();
-    if pieces.iter().filter_map(|w| w.piece.claim.resource.as_ref()).any(elsewhere) {
+    if slices.iter().filter_map(|w| w.slice.claim.resource.as_ref()).any(elsewhere) {
         return;
     }
-    let estimates = pieces.iter().all(|w| !w.piece.segment.exact || is_asked_for_again(w));
-    if !estimates && name_by_records(scene, pieces) {
+    let estimates = slices.iter().all(|w| !w.slice.segment.exact || is_asked_for_again(w));
+    if !estimates && name_by_records(cx, slices) {
         return;
     }
     // By records, a thread that computed all the while ran before the end by chance; samples show
     // that it left the function then.
-    let may = |tid: u32, wait: &EndedWait| estimates || computed(scene, tid, wait);
+    let may = |tid: u32, wait: &EndedWait| estimates || computed(cx, tid, wait);
     let innermost = |tid: u32, wait: &EndedWait| match may(tid, wait) {
-        true => left_place::intervals(scene, tid, wait),
+        true => left_place::intervals(cx, tid, wait),
         false => Vec::new(),
     };
     let any = |tid: u32, wait: &EndedWait| match may(tid, wait) {
-        true => left_place::outer_intervals(scene, tid, wait),
+        true => left_place::outer_intervals(cx, tid, wait),
         false => Vec::new(),
     };
-    if !name_by_exits(scene, pieces, innermost) {
+    if !name_by_exits(cx, slices, innermost) {
         // A thread that calls one function after the other with a lock in hand leaves each of these
         // many times.
-        name_by_exits(scene, pieces, any);
+        name_by_exits(cx, slices, any);
     }
 }
 
-fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) -> bool {
-    let waits = pieces.iter().map(|w| &w.piece.segment).filter(|s| has_exact_end(s));
+fn name_by_records(cx: &Context<'_>, slices: &mut [Weighed<'_>]) -> bool {
+    let waits = slices.iter().map(|w| &w.slice.segment).filter(|s| has_exact_end(s));
     let mut tids: Vec<u32> = waits.clone().map(|s| s.tid).collect();
     tids.sort_unstable();
     tids.dedup();
-    let mut ended: Vec<Ended> = waits.filter_map(|s| whole(scene, s)).collect();
+    let mut ended: Vec<Ended> = waits.filter_map(|s| whole(cx, s)).collect();
     ended.sort_unstable_by_key(|e| e.to_ns);
     let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
     ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
     let ended = first_of_each(ended, APART_NS, |e| e.to_ns);
-    let found = before_each(scene, &tids, &ended);
+    let found = before_each(cx, &tids, &ended);
     let longest =
-        pieces.iter().map(|w| &w.piece.segment).filter(|s| has_exact_end(s)).max_by_key(|s| s.ns());
+        slices.iter().map(|w| &w.slice.segment).filter(|s| has_exact_end(s)).max_by_key(|s| s.ns());
     if let Some(wait) = longest {
         let shown = |tid: &u32| {
-            let stack = scene.main_stack(*tid, wait.from_ns, wait.to_ns);
-            (Subject::Thread(*tid), scene.frames.innermost(stack))
+            let stack = cx.main_stack(*tid, wait.from_ns, wait.to_ns);
+            (Subject::Thread(*tid), cx.frames.innermost(stack))
         };
-        keep(scene, (Inference::Recurring, wait), (&found, BY_RECORDS), shown);
+        keep(cx, (Inference::Recurring, wait), (&found, BY_RECORDS), shown);
     }
     let Some(tid) = clearly_best(found, BY_RECORDS) else { return false };
     let mut any = false;
-    for w in pieces.iter_mut().filter(|w| has_exact_end(&w.piece.segment)) {
-        let (from, to) = (w.piece.segment.from_ns, w.piece.segment.to_ns);
-        let stack = scene.main_stack(tid, from, to);
-        let had = stack != 0 && !threads::is_idle_worker(scene, tid, (from, to), stack);
-        w.piece.claim.culprit =
-            had.then(|| Culprit::thread(tid, stack, false, Inference::Recurring));
+    for w in slices.iter_mut().filter(|w| has_exact_end(&w.slice.segment)) {
+        let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
+        let stack = cx.main_stack(tid, from, to);
+        let had = stack != 0 && !threads::is_idle_worker(cx, tid, (from, to), stack);
+        w.slice.claim.blocker =
+            had.then(|| Blocker::thread(tid, stack, false, Inference::Recurring));
         any |= had;
     }
     any
 }
 
 fn is_asked_for_again(w: &Weighed<'_>) -> bool {
-    w.piece.claim.resource.as_ref().is_some_and(Resource::is_asked_for_again)
+    w.slice.claim.resource.as_ref().is_some_and(Resource::is_asked_for_again)
 }
 
 fn has_exact_end(segment: &Segment<'_>) -> bool {
@@ -142,61 +142,59 @@ type Function = (String, String);
 
 /// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that samples saw running
 /// then.
-fn computed(scene: &Scene<'_>, tid: u32, wait: &EndedWait) -> bool {
-    let mut looks = scene.samples_in(tid, wait.from, wait.end.1).iter();
-    if !looks.any(|s| s.wait == WaitKind::Running) {
+fn computed(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> bool {
+    let mut samples = cx.samples_in(tid, wait.from, wait.end.1).iter();
+    if !samples.any(|s| s.wait == WaitKind::Running) {
         return false;
     }
-    let own = scene.timeline(tid, wait.from, wait.end.1);
+    let own = cx.timeline(tid, wait.from, wait.end.1);
     let ran_ns: u64 = own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum();
     ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
 }
 
-/// `stays_of`: of a thread during a wait. Whether a thread was named.
+/// `exits_of`: of a thread during a wait. Whether a thread was named.
 fn name_by_exits(
-    scene: &Scene<'_>,
-    pieces: &mut [Weighed<'_>],
-    stays_of: impl Fn(u32, &EndedWait) -> Vec<InFunction>,
+    cx: &Context<'_>,
+    slices: &mut [Weighed<'_>],
+    exits_of: impl Fn(u32, &EndedWait) -> Vec<InFunction>,
 ) -> bool {
     let waits = |w: &Weighed<'_>| {
-        let own = &w.piece.segment;
+        let own = &w.slice.segment;
         let wait = match is_asked_for_again(w) {
-            true => left_place::end_of_asking(scene, own),
-            false if is_wait(own) && !waiting::timed_out(scene, own) => {
-                left_place::end_of(scene, own)
-            }
+            true => left_place::end_of_asking(cx, own),
+            false if is_wait(own) && !waiting::timed_out(cx, own) => left_place::end_of(cx, own),
             false => None,
         };
         Some((own.tid, wait?))
     };
-    let told: Vec<Option<(u32, EndedWait)>> = pieces.iter().map(waits).collect();
-    let mut all: Vec<(u32, EndedWait)> = told.iter().flatten().copied().collect();
+    let ends: Vec<Option<(u32, EndedWait)>> = slices.iter().map(waits).collect();
+    let mut all: Vec<(u32, EndedWait)> = ends.iter().flatten().copied().collect();
     all.sort_unstable_by_key(|(tid, wait)| (wait.end.1, wait.from, *tid));
     let waited_ns = |(_, wait): &(u32, EndedWait)| wait.end.1.saturating_sub(wait.from);
     let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
     all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
     // A thread that asks again comes late, and may be released by one that asked sooner.
-    let apart_ns = if pieces.iter().all(is_asked_for_again) { ASKED_APART_NS } else { APART_NS };
+    let apart_ns = if slices.iter().all(is_asked_for_again) { ASKED_APART_NS } else { APART_NS };
     let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
-    let stood: Vec<LeftAtEnd> =
-        first.iter().map(|(tid, wait)| left_at_end(scene, *tid, wait, &stays_of)).collect();
-    let found = left_at_each(&stood);
-    if let Some(wait) = pieces.iter().map(|w| &w.piece.segment).max_by_key(|s| s.ns()) {
+    let left_at_ends: Vec<LeftAtEnd> =
+        first.iter().map(|(tid, wait)| left_at_end(cx, *tid, wait, &exits_of)).collect();
+    let found = left_at_each(&left_at_ends);
+    if let Some(wait) = slices.iter().map(|w| &w.slice.segment).max_by_key(|s| s.ns()) {
         let shown = |function: &Function| {
-            let left = stood.iter().find_map(|end| end.left.get(function));
+            let left = left_at_ends.iter().find_map(|end| end.left.get(function));
             let is_it = |f: &Frame<'_>| f.function == function.0 && f.file == function.1;
-            let at = left.and_then(|left| scene.frames.of(left.stack).find(is_it));
-            (Subject::Code, at.map(|at| scene.frames.place(&at)))
+            let at = left.and_then(|left| cx.frames.of(left.stack).find(is_it));
+            (Subject::Code, at.map(|at| cx.frames.place(&at)))
         };
-        keep(scene, (Inference::RecurringExit, wait), (&found, BY_EXITS), shown);
+        keep(cx, (Inference::RecurringExit, wait), (&found, BY_EXITS), shown);
     }
     let Some(function) = clearly_best(found, BY_EXITS) else { return false };
-    for (w, wait) in pieces.iter_mut().zip(told) {
+    for (w, wait) in slices.iter_mut().zip(ends) {
         // Waits that ended with the first were ended then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
-        let left = at.and_then(|at| stood.get(at.checked_sub(1)?)?.left.get(&function));
-        w.piece.claim.culprit =
-            left.map(|left| Culprit::thread(left.tid, left.stack, false, Inference::RecurringExit));
+        let left = at.and_then(|at| left_at_ends.get(at.checked_sub(1)?)?.left.get(&function));
+        w.slice.claim.blocker =
+            left.map(|left| Blocker::thread(left.tid, left.stack, false, Inference::RecurringExit));
     }
     true
 }
@@ -217,36 +215,36 @@ struct Left {
 }
 
 fn left_at_end(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     waiter: u32,
     wait: &EndedWait,
-    stays_of: &impl Fn(u32, &EndedWait) -> Vec<InFunction>,
+    exits_of: &impl Fn(u32, &EndedWait) -> Vec<InFunction>,
 ) -> LeftAtEnd {
-    let mut stays: BTreeMap<Function, Vec<InFunction>> = BTreeMap::new();
-    let mut tids: Vec<u32> = scene.capture.samples.keys().copied().collect();
+    let mut exits: BTreeMap<Function, Vec<InFunction>> = BTreeMap::new();
+    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
     tids.sort_unstable();
-    for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| stays_of(tid, wait)) {
-        let function = (stay.place.qualified.clone(), stay.place.file.clone());
+    for exit in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| exits_of(tid, wait)) {
+        let function = (exit.place.qualified.clone(), exit.place.file.clone());
         // A thread that waits for a lock itself is released by others.
-        if stay.locked {
+        if exit.locked {
             continue;
         }
-        stays.entry(function).or_default().push(stay);
+        exits.entry(function).or_default().push(exit);
     }
     let waited_ns = wait.end.1.saturating_sub(wait.from).max(1) as f64;
-    let chance = |stays: &[InFunction]| {
-        let stay = stays.iter().find(|s| s.ended_with(wait))?;
-        let rough_ns = (wait.end.1 - wait.end.0) + stay.gone_ns.saturating_sub(stay.last_ns);
+    let chance = |exits: &[InFunction]| {
+        let exit = exits.iter().find(|s| s.ended_with(wait))?;
+        let rough_ns = (wait.end.1 - wait.end.0) + exit.gone_ns.saturating_sub(exit.last_ns);
         // Where both left with their requests, it is known how far apart they were.
         let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(JUST_BEFORE_NS);
-        let may_ns = wait.done_ns.zip(stay.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
+        let may_ns = wait.done_ns.zip(exit.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
         let not_one = (1.0 - may_ns as f64 / waited_ns).max(0.0);
-        let is_it = |f: &Frame<'_>| f.function == stay.place.qualified && f.file == stay.place.file;
-        let depth = scene.frames.of(stay.stack).take_while(|f| !is_it(f)).count();
-        let chance = 1.0 - not_one.powi(stays.len() as i32);
-        Some(Left { chance, tid: stay.tid, stack: stay.stack, depth })
+        let is_it = |f: &Frame<'_>| f.function == exit.place.qualified && f.file == exit.place.file;
+        let depth = cx.frames.of(exit.stack).take_while(|f| !is_it(f)).count();
+        let chance = 1.0 - not_one.powi(exits.len() as i32);
+        Some(Left { chance, tid: exit.tid, stack: exit.stack, depth })
     };
-    let left = stays.into_iter().filter_map(|(function, s)| Some((function, chance(&s)?)));
+    let left = exits.into_iter().filter_map(|(function, s)| Some((function, chance(&s)?)));
     LeftAtEnd { waited_ns, left: left.collect() }
 }
 
@@ -290,12 +288,12 @@ fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T>
 /// Keeps, if the diagnosis is to be explained, the threads that may have ended the waits of a
 /// group, by the chance that each was there by accident.
 fn keep<T: Ord + Clone>(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     about: (Inference, &Segment<'_>),
     (found, most): (&[(f64, T)], (f64, f64)),
     shown: impl Fn(&T) -> (Subject, Option<Place>),
 ) {
-    if !scene.trace.is_on() || found.is_empty() {
+    if !cx.trace.is_on() || found.is_empty() {
         return;
     }
     let won = clearly_best(found.to_vec(), most);
@@ -323,15 +321,15 @@ fn keep<T: Ord + Clone>(
         ],
     };
     let comparison = Question::about(id, wait).answered((candidates, more), thresholds);
-    scene.trace.put_of_group(comparison);
+    cx.trace.put_of_group(comparison);
 }
 
-fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
-    if waiting::is_still_waiting(scene, segment) || waiting::timed_out(scene, segment) {
+fn whole(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Ended> {
+    if waiting::is_still_waiting(cx, segment) || waiting::timed_out(cx, segment) {
         return None;
     }
     segment.sample?;
-    let (from_ns, to_ns) = scene.whole_wait(segment).times();
+    let (from_ns, to_ns) = cx.whole_wait(segment).times();
     (from_ns < to_ns).then_some(Ended { from_ns, to_ns })
 }
 
@@ -353,25 +351,25 @@ fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> V
 
 /// The threads, none of `waiters`, that ran just before each end, and how likely that was by
 /// chance.
-fn before_each(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, u32)> {
+fn before_each(cx: &Context<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, u32)> {
     if ended.len() < LEAST_ENDS {
         return Vec::new();
     }
-    let others = scene.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
+    let others = cx.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
     let chance = |tid: u32| -> Option<f64> {
-        ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(scene, tid, *end)?))
+        ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(cx, tid, *end)?))
     };
     others.filter_map(|tid| Some((chance(tid)?, tid))).collect()
 }
 
 /// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end
 /// by chance; None if it did not run then, or waited for others all the while.
-fn chance_of(scene: &Scene<'_>, tid: u32, end: Ended) -> Option<f64> {
+fn chance_of(cx: &Context<'_>, tid: u32, end: Ended) -> Option<f64> {
     let (from, to) = (end.from_ns, end.to_ns);
-    if threads::is_parked(scene, tid, from, to) {
+    if threads::is_parked(cx, tid, from, to) {
         return None;
     }
-    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let during = &off[off.partition_point(|o| o.in_ns <= from)..];
     let during = &during[..during.partition_point(|o| o.out_ns < to)];
     let last = during.last()?;

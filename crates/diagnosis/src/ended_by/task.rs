@@ -13,9 +13,9 @@ use capture::read::TaskRow;
 use format::record::Await;
 use format::wait::{AwaitKind, HolderSource};
 
-use crate::claim::{Culprit, SEEN_NS};
+use crate::claim::{Blocker, SEEN_NS};
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::holder;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::awaits::{self, Awaited};
@@ -26,15 +26,15 @@ use crate::facts::{doing, pools};
 const NEAR_NS: u64 = 40_000_000;
 
 /// The task that blocked `row`, as far as it was seen.
-pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Culprit> {
+pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Blocker> {
     let row = line.row;
     let known = |r: &&&Await| r.holder != 0;
     // Holders are read less often than waiters are sampled: any sample of the same await will do.
-    let rows = scene.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
     let alike = rows.iter().filter(|r| awaits::same(Some(r), Some(row)));
     let nearest = alike.collect::<Vec<_>>();
     let asked = nearest.iter().filter(known).min_by_key(|r| r.t_ns.abs_diff(row.t_ns))?;
-    let holders = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let holders = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
     let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
     let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
     let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
@@ -42,78 +42,78 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
         HolderSource::Refers => (Inference::TaskReference, false),
         _ => (Inference::TaskHolder, true),
     };
-    let culprit = Culprit {
-        doing: Some(awaits::words(scene, found)),
-        ..Culprit::thread(segment.tid, found.stack, measured, by)
+    let blocker = Blocker {
+        doing: Some(awaits::words(cx, found)),
+        ..Blocker::thread(segment.tid, found.stack, measured, by)
     };
     let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
-    compare::keep_one(scene, Question::about(by, segment), &culprit, fate);
-    near.then_some(culprit)
+    compare::keep_one(cx, Question::about(by, segment), &blocker, fate);
+    near.then_some(blocker)
 }
 
 /// As `holder`; without one, the holder that was found for another request which waited at the same
 /// place at the same time: tasks behind the head of a line wait for what blocks the head.
 pub fn holder_of_any<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
-) -> Option<Culprit> {
-    holder(scene, line, segment)
+) -> Option<Blocker> {
+    holder(cx, line, segment)
         .or_else(|| {
             let own = line.row;
             let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
             let fellow = |r: &&Await| {
-                r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
+                r.holder != 0 && r.kind == own.kind && cx.same_place(r.stack, own.stack)
             };
-            let rows = scene.looks_between(from, to).filter(fellow);
+            let rows = cx.await_samples_between(from, to).filter(fellow);
             let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
             let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
-            let found = holder(scene, &theirs, segment)?;
-            Some(Culprit { measured: false, by: Inference::FellowsHolder, ..found })
+            let found = holder(cx, &theirs, segment)?;
+            Some(Blocker { measured: false, by: Inference::FellowsHolder, ..found })
         })
-        .or_else(|| usual_ender(scene, line.row, segment))
+        .or_else(|| usual_ender(cx, line.row, segment))
 }
 
 /// The thread that most likely fulfilled the future that was awaited.
-pub fn fulfiller(scene: &Scene<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Culprit> {
-    holder::fulfiller(scene, segment, line.row.stack, line.looks_ns, line.until_ns, true)
+pub fn fulfiller(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    holder::fulfiller(cx, segment, line.row.stack, line.seen_ns, line.until_ns, true)
 }
 
 /// The same of a future of `concurrent.futures` that no known executor fulfils: a thread of the
 /// program's own does, in whatever file, or a thread that it waited for.
 pub fn worker_of_any(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     line: &Awaited<'_>,
     segment: &Segment<'_>,
-) -> Option<Culprit> {
+) -> Option<Blocker> {
     let in_any =
-        || holder::fulfiller(scene, segment, line.row.stack, line.looks_ns, line.until_ns, false);
-    fulfiller(scene, line, segment).or_else(in_any)
+        || holder::fulfiller(cx, segment, line.row.stack, line.seen_ns, line.until_ns, false);
+    fulfiller(cx, line, segment).or_else(in_any)
 }
 
 /// The task that is to end a wait is searched for seldom. So it is taken to be the one that was to
 /// end another wait at the same place of the code, as long as it was seen around this wait, too. An
 /// inference.
-fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<Blocker> {
     // The task that released a lock or an item for one waiter need not be the one that has it now.
     if matches!(own.kind, AwaitKind::Lock | AwaitKind::Semaphore) {
         return None;
     }
     let refers = |r: &&Await| r.holder != 0 && r.how == HolderSource::Refers && r.kind == own.kind;
-    let told = scene.capture.awaits.values().flatten().filter(refers);
-    let there = told.filter(|r| scene.same_place(r.stack, own.stack));
+    let referring = cx.capture.awaits.values().flatten().filter(refers);
+    let there = referring.filter(|r| cx.same_place(r.stack, own.stack));
     let row = there.min_by_key(|r| (r.t_ns.abs_diff(own.t_ns), r.holder))?;
     let middle = segment.from_ns + segment.ns() / 2;
-    let looks = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
-    let its = looks.iter().filter(|h| h.task == row.holder && h.stack != 0);
+    let samples = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let its = samples.iter().filter(|h| h.task == row.holder && h.stack != 0);
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
-    let (doing, by) = (Some(awaits::words(scene, found)), Inference::UsualWaker);
-    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false, by) };
+    let (doing, by) = (Some(awaits::words(cx, found)), Inference::UsualWaker);
+    let blocker = Blocker { doing, ..Blocker::thread(segment.tid, found.stack, false, by) };
     let near = near.contains(&found.t_ns);
     let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
-    compare::keep_one(scene, Question::about(by, segment), &culprit, fate);
-    near.then_some(culprit)
+    compare::keep_one(cx, Question::about(by, segment), &blocker, fate);
+    near.then_some(blocker)
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not
@@ -123,38 +123,37 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
 /// requests first; others only where none of a request fits. None when several at different places
 /// were seen so. An inference, never more. Cost: the samples of that time.
 pub fn likely_holder(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     line: &Awaited<'_>,
     segment: &Segment<'_>,
-) -> Option<Culprit> {
+) -> Option<Blocker> {
     let own = line.row;
-    let file = scene.frames.innermost_user(own.stack)?.file;
+    let file = cx.frames.innermost_user(own.stack)?.file;
     let package =
-        if awaits::by_library(scene, own) { awaits::library_of(scene, own.stack) } else { None };
+        if awaits::by_library(cx, own) { awaits::library_of(cx, own.stack) } else { None };
     let knows = |stack: u32| match package {
-        Some(package) => scene.frames.any(stack, |f| scene.frames.package(f.file) == Some(package)),
-        None => scene.frames.any(stack, |f| f.file == file),
+        Some(package) => cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package)),
+        None => cx.frames.any(stack, |f| f.file == file),
     };
     // A task that awaits elsewhere may have an item of a pool, but empties no queue. The one that
     // empties it is a task of no request, which may know the queue from elsewhere.
-    let empties = |row: &Await| {
-        row.request == 0 && awaits::busy_outside(scene, row) && awaits::is_own(scene, row)
-    };
-    let fills = pools::awaits_room(scene, own.stack);
+    let empties =
+        |row: &Await| row.request == 0 && awaits::busy_outside(cx, row) && awaits::is_own(cx, row);
+    let fills = pools::awaits_room(cx, own.stack);
     let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
     let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
     let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
-    for row in scene.looks_between(from, to) {
+    for row in cx.await_samples_between(from, to) {
         let other = row.request != own.request && row.task != own.task && row.stack != 0;
         let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
-        let fellow = scene.same_place(row.stack, own.stack);
+        let fellow = cx.same_place(row.stack, own.stack);
         // A task of no request that only pauses, or waits for notice, is no more than idle. The
         // task that is to fulfil a future may itself wait for one, of a client library's.
         let future = |row: &Await| row.kind == AwaitKind::Future;
         let works = row.request != 0
-            || awaits::busy_outside(scene, row)
-            || future(own) && future(row) && awaits::is_own(scene, row)
-            || scene.frames.any(row.stack, |f| f.releases);
+            || awaits::busy_outside(cx, row)
+            || future(own) && future(row) && awaits::is_own(cx, row)
+            || cx.frames.any(row.stack, |f| f.releases);
         if other && busy && works && !fellow && able(row) {
             let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
             (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
@@ -169,25 +168,25 @@ pub fn likely_holder(
     }
     able.sort_unstable_by_key(|row| (row.t_ns, row.task));
     let first = *able.first()?;
-    let one = able.iter().all(|row| scene.same_place(row.stack, first.stack));
-    keep_tasks(scene, segment, &able, one);
-    if let Some(worker) = worker(scene, first, segment).filter(|_| one) {
+    let one = able.iter().all(|row| cx.same_place(row.stack, first.stack));
+    keep_tasks(cx, segment, &able, one);
+    if let Some(worker) = worker(cx, first, segment).filter(|_| one) {
         return Some(worker);
     }
-    let doing = Some(awaits::words(scene, first));
-    let own = Culprit::thread(segment.tid, first.stack, false, Inference::SameCode);
-    one.then_some(Culprit { doing, ..own })
+    let doing = Some(awaits::words(cx, first));
+    let own = Blocker::thread(segment.tid, first.stack, false, Inference::SameCode);
+    one.then_some(Blocker { doing, ..own })
 }
 
 /// Keeps, if it is wanted, which tasks may have had what was awaited.
-fn keep_tasks(scene: &Scene<'_>, segment: &Segment<'_>, able: &[&Await], one: bool) {
-    if !scene.trace.wants(segment.from_ns, segment.to_ns) {
+fn keep_tasks(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one: bool) {
+    if !cx.trace.wants(segment.from_ns, segment.to_ns) {
         return;
     }
     let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
     let candidate = |row: &&Await| Candidate {
         who: Subject::Task(row.task),
-        place: scene.frames.innermost(row.stack),
+        place: cx.frames.innermost(row.stack),
         evidence: vec![Fact::SharesCode],
         weight: Some(1.0 / able.len() as f64),
         fate,
@@ -197,24 +196,24 @@ fn keep_tasks(scene: &Scene<'_>, segment: &Segment<'_>, able: &[&Await], one: bo
     let more = able.len().saturating_sub(CANDIDATES);
     let least = Threshold::part("task-in-same-code.part-of-wait", 0.5);
     let question = Question::about(Inference::SameCode, segment);
-    scene.trace.put(question.answered((shown, more), vec![least]));
+    cx.trace.put(question.answered((shown, more), vec![least]));
 }
 
 /// The thread that works for a request whose task awaits it in a library's code: what the thread
 /// does says more than the await.
-fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+fn worker(cx: &Context<'_>, row: &Await, segment: &Segment<'_>) -> Option<Blocker> {
     let waits = matches!(row.kind, AwaitKind::Future | AwaitKind::Executor | AwaitKind::Event);
-    if row.request == 0 || !waits || !awaits::by_library(scene, row) {
+    if row.request == 0 || !waits || !awaits::by_library(cx, row) {
         return None;
     }
     let (from, to) = (segment.from_ns, segment.to_ns);
     let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
-    let own = scene.handed(row.request);
+    let own = cx.handed(row.request);
     let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
     let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
-    let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
-    let longest = scene.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
-    let doing = longest.map(|s| doing::words(scene, &s));
+    let (tid, stack) = (task.tid, cx.main_stack(task.tid, from, to));
+    let longest = cx.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
+    let doing = longest.map(|s| doing::words(cx, &s));
     let by = Inference::ExecutorRecord;
-    (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false, by) })
+    (stack != 0).then_some(Blocker { doing, ..Blocker::thread(tid, stack, false, by) })
 }

@@ -18,9 +18,9 @@ use capture::read::OffCpu;
 use format::wait::WaitKind;
 use format::wake::Waker;
 
-use crate::claim::Culprit;
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::{Fate, Inference};
 
 /// Threads that pass a lock on from one to the next are followed through so many.
@@ -39,30 +39,30 @@ pub enum WakeRecord {
 }
 
 /// The waker of the wait around `segment`, as the kernel recorded it.
-pub fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> WakeRecord {
-    let (told, stack) = with_stack(scene, segment);
-    if let (WakeRecord::By(tid), true) = (told, scene.trace.wants(segment.from_ns, segment.to_ns)) {
+pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> WakeRecord {
+    let (record, stack) = with_stack(cx, segment);
+    if let (WakeRecord::By(tid), true) = (record, cx.trace.wants(segment.from_ns, segment.to_ns)) {
         let by = Inference::WakeRecord;
         let place = match stack {
-            0 => scene.main_stack(tid, segment.from_ns, segment.to_ns),
+            0 => cx.main_stack(tid, segment.from_ns, segment.to_ns),
             stack => stack,
         };
-        let waker = Culprit::thread(tid, place, true, by);
-        compare::keep_one(scene, Question::about(by, segment), &waker, Fate::Won);
+        let waker = Blocker::thread(tid, place, true, by);
+        compare::keep_one(cx, Question::about(by, segment), &waker, Fate::Won);
     }
-    told
+    record
 }
 
 /// The same, and the waker's stack at that instant; 0: not recorded.
-fn with_stack(scene: &Scene<'_>, segment: &Segment<'_>) -> (WakeRecord, u32) {
+fn with_stack(cx: &Context<'_>, segment: &Segment<'_>) -> (WakeRecord, u32) {
     let nothing = (WakeRecord::Nothing, 0);
-    let Some(mut off) = scene.off_around(segment) else { return nothing };
+    let Some(mut off) = cx.off_around(segment) else { return nothing };
     let lock = segment.sample.map_or(0, |s| s.target);
     let half = (segment.from_ns, segment.to_ns);
     let mut passed = vec![segment.tid];
     while passed.len() <= FELLOWS_MAX {
         let tid = passed.last().copied().unwrap_or(segment.tid);
-        let by = match scene.capture.wake_in(tid, off).map(|wake| wake.by) {
+        let by = match cx.capture.wake_in(tid, off).map(|wake| wake.by) {
             None => return nothing,
             Some(Waker::Kernel | Waker::Process(_)) => return (WakeRecord::Elsewhere, 0),
             Some(Waker::Thread(by)) => by,
@@ -70,8 +70,8 @@ fn with_stack(scene: &Scene<'_>, segment: &Segment<'_>) -> (WakeRecord, u32) {
         if passed.contains(&by) {
             return nothing;
         }
-        let Some(before) = waited_too(scene, by, lock, segment.stack(), half) else {
-            return (WakeRecord::By(by), scene.capture.waker_stack_in(tid, off));
+        let Some(before) = waited_too(cx, by, lock, segment.stack(), half) else {
+            return (WakeRecord::By(by), cx.capture.waker_stack_in(tid, off));
         };
         passed.push(by);
         off = before;
@@ -83,18 +83,13 @@ fn with_stack(scene: &Scene<'_>, segment: &Segment<'_>) -> (WakeRecord, u32) {
 /// stack `looked` meanwhile (0: not at all). It is `looked`, if the function that released is
 /// on it. Else it is where the thread released, if that was recorded and is in the program's
 /// own code.
-pub(crate) fn release_stack(
-    scene: &Scene<'_>,
-    segment: &Segment<'_>,
-    tid: u32,
-    looked: u32,
-) -> u32 {
-    let (told, stack) = with_stack(scene, segment);
-    if told != WakeRecord::By(tid) || stack == 0 || !scene.frames.has_user(stack) {
+pub(crate) fn release_stack(cx: &Context<'_>, segment: &Segment<'_>, tid: u32, looked: u32) -> u32 {
+    let (record, stack) = with_stack(cx, segment);
+    if record != WakeRecord::By(tid) || stack == 0 || !cx.frames.has_user(stack) {
         return looked;
     }
-    let place = scene.frames.innermost_user(stack);
-    match place.is_some_and(|place| scene.frames.passes(looked, &place)) {
+    let place = cx.frames.innermost_user(stack);
+    match place.is_some_and(|place| cx.frames.passes(looked, &place)) {
         true => looked,
         false => stack,
     }
@@ -103,20 +98,20 @@ pub(crate) fn release_stack(
 /// The wait of `tid` that took most of `[from, to)`, if it waited for the same or at the same
 /// place.
 fn waited_too<'s>(
-    scene: &'s Scene<'_>,
+    cx: &'s Context<'_>,
     tid: u32,
     lock: u64,
     stack: u32,
     (from_ns, to_ns): (u64, u64),
 ) -> Option<&'s OffCpu> {
-    let off = scene.capture.off_cpu.get(&tid)?;
+    let off = cx.capture.off_cpu.get(&tid)?;
     let common =
         |o: &OffCpu| o.in_ns.min(to_ns).saturating_sub(o.out_ns.max(from_ns)) * 2 > to_ns - from_ns;
     let until = off.partition_point(|o| o.out_ns < to_ns);
     let most = off[..until].iter().rev().take_while(|o| o.in_ns > from_ns).find(|o| common(o))?;
-    let mut seen = scene.samples_in(tid, most.out_ns, most.in_ns.saturating_add(1)).iter();
+    let mut seen = cx.samples_in(tid, most.out_ns, most.in_ns.saturating_add(1)).iter();
     let same = seen.any(|s| {
-        let place = scene.same_place(s.stack, stack);
+        let place = cx.same_place(s.stack, stack);
         matches!(s.wait, WaitKind::Futex | WaitKind::FileLock)
             && (lock != 0 && s.target == lock || place)
     });

@@ -290,7 +290,7 @@ pub struct Example {
 
 /// A blocker of a finding's intervals, over all requests that have it.
 #[derive(Clone, Debug)]
-pub struct Blocker {
+pub struct BlockerPart {
     /// How it was found, and its thread; None: no blocker is known.
     pub who: Option<(Inference, u32)>,
     /// Where it was.
@@ -320,7 +320,7 @@ pub struct Explanation {
     /// The rules that claimed its intervals, with their parts of its excess.
     pub rules: Vec<(&'static str, f64)>,
     /// Blockers of its intervals, the heaviest first.
-    pub blockers: Vec<Blocker>,
+    pub blockers: Vec<BlockerPart>,
     /// Blockers left out.
     pub more_blockers: usize,
     /// Comparisons over several waits.

@@ -15,7 +15,7 @@ use analysis::timeline::Segment;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::AwaitKind;
 
-use crate::context::Scene;
+use crate::context::Context;
 
 /// A moment further from every sample of the task is not explained by any. Tasks that do not move
 /// are sampled every 100 ms.
@@ -46,15 +46,15 @@ pub struct Awaited<'c> {
     /// How long at most: between the samples around these, or the request's begin and end.
     pub(crate) most_ns: u64,
     /// When it was seen first and last, and when it had ended.
-    pub(crate) looks_ns: (u64, u64),
+    pub(crate) seen_ns: (u64, u64),
     pub(crate) until_ns: u64,
 }
 
 impl<'c> AwaitTimeline<'c> {
     /// Of a request.
-    pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> AwaitTimeline<'c> {
+    pub fn of(cx: &Context<'c>, request: &Judged<'c>) -> AwaitTimeline<'c> {
         let span_ns = (request.row.begin_ns, request.end_ns);
-        let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
+        let rows = cx.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
         // A sample that was under way when it began or ended may have seen the task at something
         // else.
         let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
@@ -62,8 +62,8 @@ impl<'c> AwaitTimeline<'c> {
         let rows = &rows[begin..end];
         // A library's task that waits for the client to go away holds nothing up.
         let watches = |row: &&Await| {
-            scene.frames.any(row.stack, |f| {
-                let library = || scene.frames.owner(f.file) == Owner::Library;
+            cx.frames.any(row.stack, |f| {
+                let library = || cx.frames.owner(f.file) == Owner::Library;
                 last_part(f.function).contains("disconnect") && library()
             })
         };
@@ -130,15 +130,15 @@ impl<'c> AwaitTimeline<'c> {
             use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
             matches!(kind, Executor | Future | Event | Resolve | Running | Ready)
         };
-        let looks = self.looks_in(from_ns, to_ns);
-        looks.iter().filter(|r| !by_thread(r.kind)).count() * 2 > looks.len()
+        let samples = self.looks_in(from_ns, to_ns);
+        samples.iter().filter(|r| !by_thread(r.kind)).count() * 2 > samples.len()
     }
 
     /// The last stack seen in `[from, to)`, 0 without one.
     pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
-        let looks = self.looks_in(from_ns, to_ns);
-        let executor = looks.iter().rev().find(|r| r.kind == AwaitKind::Executor);
-        executor.or(looks.last()).map_or(0, |r| r.stack)
+        let samples = self.looks_in(from_ns, to_ns);
+        let executor = samples.iter().rev().find(|r| r.kind == AwaitKind::Executor);
+        executor.or(samples.last()).map_or(0, |r| r.stack)
     }
 
     fn looks_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
@@ -160,7 +160,7 @@ impl<'c> AwaitTimeline<'c> {
         let after = at(end).unwrap_or(self.span_ns.1);
         let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
         let (least_ns, most_ns) = (to.saturating_sub(from), after.saturating_sub(before));
-        Awaited { row, least_ns, most_ns, looks_ns: (from, to), until_ns: after }
+        Awaited { row, least_ns, most_ns, seen_ns: (from, to), until_ns: after }
     }
 }
 
@@ -194,40 +194,39 @@ pub(crate) fn same(a: Option<&Await>, b: Option<&Await>) -> bool {
 }
 
 /// What the await's target says in words.
-pub fn target(scene: &Scene<'_>, row: &Await) -> Option<String> {
+pub fn target(cx: &Context<'_>, row: &Await) -> Option<String> {
     let named = row.target & TARGET_IS_NAME != 0;
-    named.then(|| scene.capture.name(row.target as u32).to_owned())
+    named.then(|| cx.capture.name(row.target as u32).to_owned())
 }
 
 /// Whether the code that awaits, behind the interpreter's own, is an installed package's.
-pub fn by_library(scene: &Scene<'_>, row: &Await) -> bool {
-    let owner = scene.frames.of(row.stack).map(|f| scene.frames.owner(f.file));
+pub fn by_library(cx: &Context<'_>, row: &Await) -> bool {
+    let owner = cx.frames.of(row.stack).map(|f| cx.frames.owner(f.file));
     let mut own = owner.filter(|o| matches!(o, Owner::User | Owner::Library));
     own.next() == Some(Owner::Library)
 }
 
 /// The library in whose code `stack` is innermost.
-pub(crate) fn library_of<'c>(scene: &Scene<'c>, stack: u32) -> Option<&'c str> {
-    let library = |f: &capture::read::Frame<'c>| scene.frames.owner(f.file) == Owner::Library;
-    let file = scene.frames.of(stack).find(library)?.file;
-    scene.frames.package(file)
+pub(crate) fn library_of<'c>(cx: &Context<'c>, stack: u32) -> Option<&'c str> {
+    let library = |f: &capture::read::Frame<'c>| cx.frames.owner(f.file) == Owner::Library;
+    let file = cx.frames.of(stack).find(library)?.file;
+    cx.frames.package(file)
 }
 
 /// Whether a task awaits something outside of the process: work of its own, however long it takes.
-pub(crate) fn busy_outside(scene: &Scene<'_>, row: &Await) -> bool {
+pub(crate) fn busy_outside(cx: &Context<'_>, row: &Await) -> bool {
     use AwaitKind::{Child, Connect, Executor, Resolve, Socket};
-    matches!(row.kind, Socket | Connect | Resolve | Executor | Child)
-        || target(scene, row).is_some()
+    matches!(row.kind, Socket | Connect | Resolve | Executor | Child) || target(cx, row).is_some()
 }
 
 /// Whether the program's own code is on the task's stack.
-pub(crate) fn is_own(scene: &Scene<'_>, row: &Await) -> bool {
-    scene.frames.any(row.stack, |f| scene.frames.owner(f.file) == Owner::User)
+pub(crate) fn is_own(cx: &Context<'_>, row: &Await) -> bool {
+    cx.frames.any(row.stack, |f| cx.frames.owner(f.file) == Owner::User)
 }
 
 /// What a task did that was in another one's way.
-pub(crate) fn words(scene: &Scene<'_>, row: &Await) -> &'static str {
-    match target(scene, row) {
+pub(crate) fn words(cx: &Context<'_>, row: &Await) -> &'static str {
+    match target(cx, row) {
         Some(_) => "waited for a peer",
         None => doing(row),
     }

@@ -2,7 +2,7 @@
 
 use analysis::timeline::{Segment, State};
 
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::kernel_time::{self};
 use crate::facts::{children, imports, pools};
 
@@ -16,22 +16,22 @@ pub(crate) const NO_CPU: &str = "got no CPU";
 pub(crate) const NOT_SEEN: &str = "did something that was not seen";
 
 /// What a thread did, in words.
-pub fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
+pub fn words(cx: &Context<'_>, segment: &Segment<'_>) -> &'static str {
     use format::wait::WaitKind as W;
     if matches!(segment.state, State::Run | State::Ready)
-        && imports::importer(scene, segment.stack()).is_some()
+        && imports::importer(cx, segment.stack()).is_some()
     {
         return LOADED;
     }
-    if children::awaits_child(scene, segment) {
+    if children::awaits_child(cx, segment) {
         return "waited for a child process";
     }
     match (segment.state, segment.wait()) {
-        (State::Run, _) => kernel_time::kernel_work(scene, segment).unwrap_or("computed"),
+        (State::Run, _) => kernel_time::kernel_work(cx, segment).unwrap_or("computed"),
         (State::Ready, _) => NO_CPU,
         (State::Wait, W::Sleep) => "slept",
         (State::Wait, W::Futex) => {
-            pools::doing(scene, segment.stack()).unwrap_or("waited for another lock")
+            pools::doing(cx, segment.stack()).unwrap_or("waited for another lock")
         }
         (State::Wait, W::Gil) => "waited for the GIL",
         (State::Wait, W::SocketRead | W::SocketWrite | W::Poll | W::Connect) => "waited for a peer",

@@ -9,17 +9,17 @@ use format::record::Sample;
 use format::usage::Usage;
 use format::wait::WaitKind;
 
-use crate::context::Scene;
+use crate::context::Context;
 
 /// What the thread of `segment` used around it, by the readings of its samples; None when these
 /// cover too little. Cost: a walk over the samples within a quarter of a second.
-pub fn usage_around(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Usage> {
+pub fn usage_around(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
     /// Kernel and user time come in steps of 10 ms: a shorter interval says nothing.
     const LEAST_NS: u64 = 80_000_000;
     const AROUND_NS: u64 = 250_000_000;
     let middle = segment.from_ns + segment.ns() / 2;
     let read = |s: &Sample| s.usage().map(|usage| (s.t_ns, usage));
-    let near = scene.samples_in(
+    let near = cx.samples_in(
         segment.tid,
         segment.from_ns.saturating_sub(AROUND_NS),
         segment.to_ns + AROUND_NS,
@@ -75,42 +75,42 @@ const LEAST_LOOKS: usize = 3;
 /// Whether this short wait, which is amid faults, has no sample. Without switch records the
 /// thread's times show that there was one: between two samples it neither ran nor was runnable for
 /// all of the time.
-pub(crate) fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+pub(crate) fn is_one_of_many(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let borrowed = segment.wait();
     let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
     (!segment.sampled || segment.state == State::Unknown)
         && open
         && segment.ns() <= SHORT_NS
         && match segment.exact {
-            true => is_amid_faults(scene, segment),
-            false => is_amid_faults_at_its_place(scene, segment),
+            true => is_amid_faults(cx, segment),
+            false => is_amid_faults_at_its_place(cx, segment),
         }
 }
 
 /// Whether samples of the thread shortly before and behind found it blocked by faults, several
 /// times and mostly: faults that read from storage take longer in the kernel than others.
-pub(crate) fn is_amid_faults(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    is_amid(scene, segment, AROUND_NS, |_| true)
+pub(crate) fn is_amid_faults(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    is_amid(cx, segment, AROUND_NS, |_| true)
 }
 
-fn is_amid_faults_at_its_place(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let place = scene.frames.innermost_user(segment.stack());
+fn is_amid_faults_at_its_place(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    let place = cx.frames.innermost_user(segment.stack());
     place.is_some()
-        && is_amid(scene, segment, AROUND_AT_PLACE_NS, |look| {
-            scene.frames.innermost_user(look.stack) == place
+        && is_amid(cx, segment, AROUND_AT_PLACE_NS, |sample| {
+            cx.frames.innermost_user(sample.stack) == place
         })
 }
 
 /// `counts`: whether a sample of a fault does.
 fn is_amid(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     segment: &Segment<'_>,
     around_ns: u64,
     counts: impl Fn(&Sample) -> bool,
 ) -> bool {
     let from_ns = segment.from_ns.saturating_sub(around_ns);
-    let looks = scene.samples_in(segment.tid, from_ns, segment.to_ns + around_ns).iter();
-    let waits = looks.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));
+    let samples = cx.samples_in(segment.tid, from_ns, segment.to_ns + around_ns).iter();
+    let waits = samples.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));
     let faults = waits.clone().filter(|s| is_fault(s.wait) && counts(s)).count();
     faults >= LEAST_LOOKS && faults * 2 > waits.count()
 }
@@ -125,32 +125,30 @@ pub(crate) const LEAST_KIB_A_SECOND: u64 = 10_000;
 
 /// Whether it waited for the kernel to provide memory: blocked by faults, in a short wait amid
 /// faults, or on a CPU with enough faults to explain the kernel's time.
-pub(crate) fn waits_for_memory(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+pub(crate) fn waits_for_memory(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     match segment.state {
-        State::Wait => {
-            segment.sampled && is_fault(segment.wait()) || is_one_of_many(scene, segment)
-        }
-        State::Unknown => is_one_of_many(scene, segment),
-        State::Run => usage_around(scene, segment).is_some_and(|used| {
+        State::Wait => segment.sampled && is_fault(segment.wait()) || is_one_of_many(cx, segment),
+        State::Unknown => is_one_of_many(cx, segment),
+        State::Run => usage_around(cx, segment).is_some_and(|used| {
             let cheap = || u64::from(used.system_us) <= FAULT_US * u64::from(used.faults);
-            is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(scene, segment))
+            is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(cx, segment))
         }),
         State::Ready => false,
     }
 }
 
 /// Whether a thread that was on a CPU was mostly in the kernel, moving data from or to storage.
-pub(crate) fn moves_storage(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    usage_around(scene, segment).filter(|used| is_mostly_kernel(*used)).is_some_and(|used| {
+pub(crate) fn moves_storage(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    usage_around(cx, segment).filter(|used| is_mostly_kernel(*used)).is_some_and(|used| {
         let enough = u64::from(used.system_us) * LEAST_KIB_A_SECOND / 1_000_000;
         u64::from(used.storage_kib) >= enough.max(1)
     })
 }
 
 /// What a thread that was on a CPU mostly did in the kernel there, in words; None when it computed.
-pub(crate) fn kernel_work(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
-    match waits_for_memory(scene, segment) {
+pub(crate) fn kernel_work(cx: &Context<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    match waits_for_memory(cx, segment) {
         true => Some("waited for the kernel to provide memory"),
-        false => moves_storage(scene, segment).then_some("waited for the disk"),
+        false => moves_storage(cx, segment).then_some("waited for the disk"),
     }
 }

@@ -12,7 +12,7 @@ use analysis::timeline::{Segment, State};
 use capture::read::Capture;
 use format::wait::WaitKind;
 
-use crate::context::Scene;
+use crate::context::Context;
 use crate::memo::Burst;
 
 /// How far around a moment a burst is followed, and how far at first: most are short, and a
@@ -31,38 +31,38 @@ pub(crate) const ASKING_NS: u64 = 2_000_000;
 /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself,
 /// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
 /// is the work asked for last.
-pub fn works_long(scene: &Scene<'_>, tid: u32, segment: &Segment<'_>) -> bool {
+pub fn works_long(cx: &Context<'_>, tid: u32, segment: &Segment<'_>) -> bool {
     let (from, to) = (segment.from_ns, segment.to_ns);
-    let found = burst_around(scene, tid, from, to);
-    found.ran_ns >= scene.limit_ns || serves_long(scene, tid, (from, to))
+    let found = burst_around(cx, tid, from, to);
+    found.ran_ns >= cx.limit_ns || serves_long(cx, tid, (from, to))
 }
 
 /// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit,
 /// with whatever waits in between.
-fn serves_long(scene: &Scene<'_>, tid: u32, (from, to): (u64, u64)) -> bool {
-    let all = scene.served().get(&tid).map_or(&[][..], Vec::as_slice);
+fn serves_long(cx: &Context<'_>, tid: u32, (from, to): (u64, u64)) -> bool {
+    let all = cx.served().get(&tid).map_or(&[][..], Vec::as_slice);
     // A thread works for one after the other.
     let first = all.partition_point(|(_, end)| *end <= from);
     let ended = all[first..].iter().take_while(|(begin, _)| *begin < to).copied();
     // One that still runs is the last.
-    let open = open_requests(scene).get(&tid).filter(|begin| **begin < to);
-    let open = open.map(|begin| (*begin, scene.capture.meta.to_ns));
+    let open = open_requests(cx).get(&tid).filter(|begin| **begin < to);
+    let open = open.map(|begin| (*begin, cx.capture.meta.to_ns));
     // A damaged capture may say that one ended before it began.
     ended.chain(open).filter(|(begin, end)| begin < end).any(|(begin, end)| {
-        let known = scene.request_work.borrow().get(&(tid, begin)).copied();
+        let known = cx.request_work.borrow().get(&(tid, begin)).copied();
         let ran_ns = known.unwrap_or_else(|| {
-            let own = scene.timeline(tid, begin, end);
+            let own = cx.timeline(tid, begin, end);
             own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         });
-        scene.request_work.borrow_mut().insert((tid, begin), ran_ns);
-        ran_ns >= scene.limit_ns
+        cx.request_work.borrow_mut().insert((tid, begin), ran_ns);
+        ran_ns >= cx.limit_ns
     })
 }
 
 /// When each thread took up the request that it was at when the capture ended.
-fn open_requests<'s>(scene: &'s Scene<'_>) -> &'s HashMap<u32, u64> {
-    scene.open_requests.get_or_init(|| {
-        let open = scene.capture.requests.iter().filter(|r| !r.on_loop && r.end_ns.is_none());
+fn open_requests<'s>(cx: &'s Context<'_>) -> &'s HashMap<u32, u64> {
+    cx.open_requests.get_or_init(|| {
+        let open = cx.capture.requests.iter().filter(|r| !r.on_loop && r.end_ns.is_none());
         open.map(|r| (r.tid, r.started_ns)).collect()
     })
 }
@@ -70,15 +70,15 @@ fn open_requests<'s>(scene: &'s Scene<'_>) -> &'s HashMap<u32, u64> {
 /// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of
 /// working. Cost: a timeline of twice its length, and some more, of 12 s at most, unless it is
 /// the one asked for last.
-fn burst_around(scene: &Scene<'_>, tid: u32, from: u64, to: u64) -> Burst {
-    let mut bursts = scene.bursts.borrow_mut();
+fn burst_around(cx: &Context<'_>, tid: u32, from: u64, to: u64) -> Burst {
+    let mut bursts = cx.bursts.borrow_mut();
     let known = bursts.last.get(&tid).filter(|b| b.from_ns <= from && to <= b.to_ns);
     if let Some(known) = known {
         return *known;
     }
-    let ends = bursts.ends.get_or_insert_with(|| ends_of_work(scene.capture));
+    let ends = bursts.ends.get_or_insert_with(|| ends_of_work(cx.capture));
     let ends = ends.get(&tid).map_or(&[][..], Vec::as_slice);
-    let found = burst(scene, tid, from, to, ends);
+    let found = burst(cx, tid, from, to, ends);
     bursts.last.insert(tid, found);
     found
 }
@@ -97,10 +97,10 @@ fn ends_of_work(capture: &Capture) -> HashMap<u32, Vec<u64>> {
 
 /// `ends`: where it is cut. On a crowded machine a thread that is done with a request has the next
 /// one in hand at once: several short ones in a row are no long work.
-fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
+fn burst(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
     // Before its first record and behind its last one nobody knows what it did, or whether it was
     // there.
-    let (first, last) = known(scene, tid);
+    let (first, last) = known(cx, tid);
     let first =
         first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
     let last =
@@ -109,7 +109,7 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
     loop {
         let begin = from_ns.saturating_sub(span_ns).max(first).min(from_ns);
         let end = (to_ns + span_ns).min(last).max(begin);
-        let found = burst_within(&scene.timeline(tid, begin, end), ends, (from_ns, to_ns));
+        let found = burst_within(&cx.timeline(tid, begin, end), ends, (from_ns, to_ns));
         // One that reaches an edge goes on behind it, or a wait there was cut to what is no break.
         let whole = (begin == first || found.from_ns > begin) && (end == last || found.to_ns < end);
         if whole || span_ns >= SPAN_NS {
@@ -152,9 +152,9 @@ fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64))
 }
 
 /// When something was recorded of a thread first and last.
-fn known(scene: &Scene<'_>, tid: u32) -> (u64, u64) {
-    let samples = scene.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+fn known(cx: &Context<'_>, tid: u32) -> (u64, u64) {
+    let samples = cx.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let first = samples.first().map(|s| s.t_ns).into_iter().chain(off.first().map(|o| o.out_ns));
     let last = samples.last().map(|s| s.t_ns).into_iter().chain(off.last().map(|o| o.in_ns));
     (first.min().unwrap_or(u64::MAX), last.max().unwrap_or(0))
@@ -162,8 +162,8 @@ fn known(scene: &Scene<'_>, tid: u32) -> (u64, u64) {
 
 /// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
 /// long.
-pub fn starves(scene: &Scene<'_>, tid: u32, segment: &Segment<'_>) -> bool {
-    let own = scene.timeline(tid, segment.from_ns, segment.to_ns);
+pub fn starves(cx: &Context<'_>, tid: u32, segment: &Segment<'_>) -> bool {
+    let own = cx.timeline(tid, segment.from_ns, segment.to_ns);
     let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
-    ready * 2 > segment.ns() && !works_long(scene, tid, segment)
+    ready * 2 > segment.ns() && !works_long(cx, tid, segment)
 }

@@ -10,37 +10,37 @@ use analysis::resource::Resource;
 use analysis::signatures::{self, Pattern, Stdlib};
 use capture::read::Frame;
 
-use crate::context::Scene;
+use crate::context::Context;
 
 /// Whether the code of a wait gets an item of a pool: a queue, permits, the result of an executor's
 /// or of multiprocessing's pool, or a library's code that hands things out.
-pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
-    if let Some(known) = scene.pools.borrow().get(&stack) {
+pub fn is_of_a_pool(cx: &Context<'_>, stack: u32) -> bool {
+    if let Some(known) = cx.pools.borrow().get(&stack) {
         return *known;
     }
-    let found = gets_from_a_pool(scene, stack);
-    scene.pools.borrow_mut().insert(stack, found);
+    let found = gets_from_a_pool(cx, stack);
+    cx.pools.borrow_mut().insert(stack, found);
     found
 }
 
-fn gets_from_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
+fn gets_from_a_pool(cx: &Context<'_>, stack: u32) -> bool {
     const GETS: [Stdlib; 3] = [Stdlib::QueueGet, Stdlib::ProcessPoolResult, Stdlib::FutureResult];
     const PERMIT: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::SemaphoreAcquire]);
-    GETS.iter().any(|code| scene.frames.any_at(stack, *code))
-        || scene.frames.fits(stack, PERMIT)
-        || puts(scene, stack)
-        || is_for_processes(scene, stack)
-        || native(scene, stack).is_some()
-        || scene.frames.leaf_at(stack, Stdlib::Wait) && hands_out(scene, stack)
+    GETS.iter().any(|code| cx.frames.any_at(stack, *code))
+        || cx.frames.fits(stack, PERMIT)
+        || puts(cx, stack)
+        || is_for_processes(cx, stack)
+        || native(cx, stack).is_some()
+        || cx.frames.leaf_at(stack, Stdlib::Wait) && hands_out(cx, stack)
 }
 
 /// Whether both stacks wait for a pool in the same function of the same library, wherever they came
 /// from: neither has what the other waits for.
-pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
+pub fn is_same_pool(cx: &Context<'_>, a: u32, b: u32) -> bool {
     let asks = |stack: u32| {
-        let mut own = scene.frames.of(stack).filter(|f| !scene.frames.is_shared(f));
-        let first = own.next().filter(|f| scene.frames.owner(f.file) == Owner::Library);
-        first.map(|f| (f.function, f.file)).filter(|_| is_of_a_pool(scene, stack))
+        let mut own = cx.frames.of(stack).filter(|f| !cx.frames.is_shared(f));
+        let first = own.next().filter(|f| cx.frames.owner(f.file) == Owner::Library);
+        first.map(|f| (f.function, f.file)).filter(|_| is_of_a_pool(cx, stack))
     };
     let one = asks(a);
     one.is_some() && one == asks(b)
@@ -48,23 +48,23 @@ pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
 
 /// Whether the code waits for a notice of multiprocessing's that another process is to give: a
 /// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
-fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
+fn is_for_processes(cx: &Context<'_>, stack: u32) -> bool {
     let codes = [Stdlib::ProcessNotice, Stdlib::ProcessQueueWait];
-    codes.iter().any(|code| scene.frames.leaf_at(stack, *code))
+    codes.iter().any(|code| cx.frames.leaf_at(stack, *code))
 }
 
 /// Whether a thread at this place waits for work: an executor's worker, or one at a queue.
-pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
+pub fn is_idle(cx: &Context<'_>, stack: u32) -> bool {
     const QUEUE: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::QueueGet]);
     let codes = [Stdlib::QueueGet, Stdlib::ExecutorWorker];
-    codes.iter().any(|code| scene.frames.leaf_at(stack, *code)) || scene.frames.fits(stack, QUEUE)
+    codes.iter().any(|code| cx.frames.leaf_at(stack, *code)) || cx.frames.fits(stack, QUEUE)
 }
 
 /// Whether it is a worker of the interpreter's or a library's, with no code of the program under
 /// it: a sample of it from before or behind its work.
-pub fn has_no_work(scene: &Scene<'_>, stack: u32) -> bool {
-    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-    is_idle(scene, stack) && !scene.frames.any(stack, user)
+pub fn has_no_work(cx: &Context<'_>, stack: u32) -> bool {
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    is_idle(cx, stack) && !cx.frames.any(stack, user)
 }
 
 /// Frames of a library that are searched for its pool.
@@ -72,9 +72,9 @@ const LIBRARY_FRAMES_MAX: usize = 4;
 
 /// Whether the innermost code is a library's that hands connections or the like out, as far as its
 /// and its file's names say. A client library's own future says nothing else.
-pub fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
-    let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) != Owner::Runtime);
-    let mut library = own.take_while(|f| scene.frames.owner(f.file) == Owner::Library);
+pub fn hands_out(cx: &Context<'_>, stack: u32) -> bool {
+    let own = cx.frames.of(stack).filter(|f| cx.frames.owner(f.file) != Owner::Runtime);
+    let mut library = own.take_while(|f| cx.frames.owner(f.file) == Owner::Library);
     library.by_ref().take(LIBRARY_FRAMES_MAX).any(|f| {
         let name = f.function.rsplit('.').next().unwrap_or(f.function);
         let words = ["acquire", "checkout", "get_connection", "wait_for_connection"];
@@ -93,37 +93,36 @@ fn is_of_a_pools_file(file: &str) -> bool {
 }
 
 /// Whether the code of a wait puts something into a bounded queue.
-pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
+pub fn puts(cx: &Context<'_>, stack: u32) -> bool {
     // `Queue.put` waits in a Condition; a thread that waits for the queue's own lock waits for no
     // room.
-    scene.frames.fits(stack, Pattern::Inner(&[Stdlib::Wait, Stdlib::QueuePut]))
+    cx.frames.fits(stack, Pattern::Inner(&[Stdlib::Wait, Stdlib::QueuePut]))
 }
 
 /// The same of an event loop's task.
-pub fn awaits_room(scene: &Scene<'_>, stack: u32) -> bool {
-    scene.frames.any_at(stack, Stdlib::TaskQueuePut)
+pub fn awaits_room(cx: &Context<'_>, stack: u32) -> bool {
+    cx.frames.any_at(stack, Stdlib::TaskQueuePut)
 }
 
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
-pub(crate) fn resource(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
-    let found = scene.frames.resource(stack, &signatures::POOLS);
-    let of_processes =
-        || scene.frames.any_at(stack, Stdlib::Future) && futures_are_of_processes(scene);
+pub(crate) fn resource(cx: &Context<'_>, stack: u32) -> Option<Resource> {
+    let found = cx.frames.resource(stack, &signatures::POOLS);
+    let of_processes = || cx.frames.any_at(stack, Stdlib::Future) && futures_are_of_processes(cx);
     match found {
         Some(Resource::Processes) => found,
         _ if of_processes() => Some(Resource::Processes),
-        _ => found.or_else(|| native(scene, stack)),
+        _ => found.or_else(|| native(cx, stack)),
     }
 }
 
 /// Whether results of executors come from other processes: there is a thread that hands them over,
 /// and none that works for an executor of threads, but to serve requests.
-pub(crate) fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
+pub(crate) fn futures_are_of_processes(cx: &Context<'_>) -> bool {
     let mut of_processes = false;
-    for (tid, looks) in &scene.capture.samples {
-        let Some(look) = looks.last() else { continue };
-        let has = |code: Stdlib| scene.frames.any_at(look.stack, code);
-        let serves = || scene.capture.requests.iter().any(|r| r.tid == *tid);
+    for (tid, samples) in &cx.capture.samples {
+        let Some(sample) = samples.last() else { continue };
+        let has = |code: Stdlib| cx.frames.any_at(sample.stack, code);
+        let serves = || cx.capture.requests.iter().any(|r| r.tid == *tid);
         if has(Stdlib::ThreadExecutor) && !serves() {
             return false;
         }
@@ -133,11 +132,11 @@ pub(crate) fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
 }
 
 /// Whether a thread at this place only carries work to other processes, or what comes back.
-pub(crate) fn carries_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
+pub(crate) fn carries_for_processes(cx: &Context<'_>, stack: u32) -> bool {
     const CARRIERS: [Stdlib; 3] =
         [Stdlib::ProcessExecutor, Stdlib::ProcessPool, Stdlib::ProcessQueue];
-    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-    CARRIERS.iter().any(|code| scene.frames.any_at(stack, *code)) && !scene.frames.any(stack, user)
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    CARRIERS.iter().any(|code| cx.frames.any_at(stack, *code)) && !cx.frames.any(stack, user)
 }
 
 /// Where the channels of Rust's library and of its packages are written.
@@ -145,10 +144,10 @@ const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/cro
 
 /// The same for Rust and C: the code of channels and condition variables, as far as it lies under
 /// the innermost function of the program's own.
-pub(crate) fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
-    let runtime = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Runtime;
+pub(crate) fn native(cx: &Context<'_>, stack: u32) -> Option<Resource> {
+    let runtime = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::Runtime;
     let mut found = None;
-    for frame in scene.frames.of(stack).take_while(runtime) {
+    for frame in cx.frames.of(stack).take_while(runtime) {
         let waits = frame.file.ends_with("/condvar.rs") || frame.function.contains("pthread_cond_");
         if CHANNELS.iter().any(|part| frame.file.contains(part)) {
             if last_part(frame.function).starts_with("send") {
@@ -163,9 +162,9 @@ pub(crate) fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
 }
 
 /// What a thread that waits in a futex with this stack does, if it is of a pool.
-pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
-    match puts(scene, stack) {
+pub fn doing(cx: &Context<'_>, stack: u32) -> Option<&'static str> {
+    match puts(cx, stack) {
         true => Some("waited for room in a full queue"),
-        false => is_of_a_pool(scene, stack).then_some("waited for a pool"),
+        false => is_of_a_pool(cx, stack).then_some("waited for a pool"),
     }
 }

@@ -10,8 +10,8 @@ use analysis::timeline::State;
 use crate::cause::Cause;
 use crate::causes::rule::Through;
 use crate::causes::{event_loop_blocked, lock_wait};
-use crate::claim::{Culprit, Weighed};
-use crate::context::Scene;
+use crate::claim::{Blocker, Weighed};
+use crate::context::Context;
 use crate::facts::{doing, long_work, waiting};
 use crate::groups::Group;
 
@@ -20,18 +20,18 @@ const CALLERS: usize = 2;
 
 /// The last of the program's own functions that called the culprit's, where it mattered most;
 /// none if the slow request goes the same way: it is one of its kind then.
-pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
+pub fn path(cx: &Context<'_>, group: &Group<'_>) -> Vec<String> {
     let Some(place) = &group.culprit else { return Vec::new() };
-    let stack = |w: &Weighed<'_>| w.piece.claim.culprit.map_or(0, |c| c.stack);
-    let own = group.pieces.iter().filter(|w| scene.frames.passes(stack(w), place));
+    let stack = |w: &Weighed<'_>| w.slice.claim.blocker.map_or(0, |c| c.stack);
+    let own = group.slices.iter().filter(|w| cx.frames.passes(stack(w), place));
     // A thread of a deadlock is a slow request at times, and then blocks the one that is reported.
-    let told = group.heaviest().map_or(0, |w| w.piece.claim.stack);
+    let blamed = group.heaviest().map_or(0, |w| w.slice.claim.stack);
     let circle = group.cause == Cause::DeadlockTimeout;
-    let own = own.filter(|w| !circle || w.piece.claim.stack == told);
+    let own = own.filter(|w| !circle || w.slice.claim.stack == blamed);
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    let path = heaviest.map(|w| scene.frames.path(stack(w), place)).unwrap_or_default();
+    let path = heaviest.map(|w| cx.frames.path(stack(w), place)).unwrap_or_default();
     let victim = match (&group.place, group.heaviest()) {
-        (Some(own), Some(w)) => scene.frames.path(w.piece.claim.stack, own),
+        (Some(own), Some(w)) => cx.frames.path(w.slice.claim.stack, own),
         _ => Vec::new(),
     };
     let at = group.place.as_ref().map(|p| &p.function);
@@ -43,15 +43,15 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
 
 /// Where the thread was that waited for the culprit and made the request wait itself, in the time
 /// that mattered most; none if that was the culprit.
-pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
+pub fn through(cx: &Context<'_>, group: &Group<'_>) -> Option<Through> {
     let culprit = group.culprit.as_ref()?;
     let ours = |w: &&Weighed<'_>| {
-        w.piece.claim.culprit.is_some_and(|c| scene.frames.passes(c.stack, culprit))
+        w.slice.claim.blocker.is_some_and(|c| cx.frames.passes(c.stack, culprit))
     };
-    let own = group.pieces.iter().filter(ours);
+    let own = group.slices.iter().filter(ours);
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;
-    let last = heaviest.piece.claim.culprit?;
-    let place = scene.frames.innermost_user(last.through)?;
+    let last = heaviest.slice.claim.blocker?;
+    let place = cx.frames.innermost_user(last.through)?;
     let waited_for = if last.by_gil { "the GIL" } else { "another lock" };
     let other = Some(&place) != group.place.as_ref() && place != *culprit;
     other.then_some(Through { place, waited_for })
@@ -59,50 +59,50 @@ pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
 
 /// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit,
 /// what that wait would be of any other thread.
-pub fn waits(scene: &Scene<'_>, group: &Group<'_>) -> Cause {
+pub fn waits(cx: &Context<'_>, group: &Group<'_>) -> Cause {
     if group.cause != Cause::EventLoopBlocked || group.culprit == group.place {
         return group.cause;
     }
-    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
-    let heaviest = told.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    let wait = heaviest.and_then(|w| event_loop_blocked::waits(scene, &w.piece.segment));
+    let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
+    let heaviest = blamed.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let wait = heaviest.and_then(|w| event_loop_blocked::waits(cx, &w.slice.segment));
     wait.map_or(group.cause, |claim| claim.cause)
 }
 
 /// What the culprit's threads did during the waits, mostly.
-pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
-    let waits = waits(scene, group);
+pub fn doing(cx: &Context<'_>, group: &Group<'_>) -> Option<&'static str> {
+    let waits = waits(cx, group);
     let itself = waits == Cause::EventLoopBlocked;
     if !matches!(waits, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
         return None;
     }
     let mut sums: BTreeMap<&'static str, u64> = Default::default();
-    for piece in &group.pieces {
+    for slice in &group.slices {
         if itself {
-            let words = match doing::words(scene, &piece.piece.segment) {
+            let words = match doing::words(cx, &slice.slice.segment) {
                 "waited for another lock" => "waited for a lock",
                 // No CPU in the middle of work that is long by itself.
                 doing::NO_CPU => "computed",
                 words => words,
             };
-            *sums.entry(words).or_default() += piece.piece.segment.ns();
+            *sums.entry(words).or_default() += slice.slice.segment.ns();
             continue;
         }
-        let Some(culprit) = piece.piece.claim.culprit else {
+        let Some(culprit) = slice.slice.claim.blocker else {
             continue;
         };
         if let Some(doing) = culprit.doing {
-            *sums.entry(doing).or_default() += piece.piece.segment.ns();
+            *sums.entry(doing).or_default() += slice.slice.segment.ns();
             continue;
         }
-        let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
+        let (from, to) = (slice.slice.segment.from_ns, slice.slice.segment.to_ns);
         // Of work that is long by itself it counts what work it is, and not how crowded the
         // machine.
-        let own = scene.timeline(culprit.tid, from, to);
+        let own = cx.timeline(culprit.tid, from, to);
         let ready = own.iter().any(|s| s.state == State::Ready);
-        let long = ready && long_work::works_long(scene, culprit.tid, &piece.piece.segment);
+        let long = ready && long_work::works_long(cx, culprit.tid, &slice.slice.segment);
         for s in own.into_iter().filter(|s| !(long && s.state == State::Ready)) {
-            *sums.entry(doing::words(scene, &s)).or_default() += s.ns();
+            *sums.entry(doing::words(cx, &s)).or_default() += s.ns();
         }
     }
     let most = sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words);
@@ -113,19 +113,18 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
 /// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most
 /// of it was measured, guesses add nobody. Only those that were seen at the culprit's place, if any
 /// was.
-pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
-    let culprit = |w: &Weighed<'_>| w.piece.claim.culprit;
+pub fn tids(cx: &Context<'_>, group: &Group<'_>) -> Vec<u32> {
+    let culprit = |w: &Weighed<'_>| w.slice.claim.blocker;
     let known =
-        is_measured(group) && group.pieces.iter().any(|w| culprit(w).is_some_and(|c| c.measured));
-    let there = |c: &Culprit| {
-        group.culprit.as_ref().is_some_and(|place| scene.frames.passes(c.stack, place))
-    };
-    let any = group.pieces.iter().filter_map(culprit).any(|c| there(&c));
+        is_measured(group) && group.slices.iter().any(|w| culprit(w).is_some_and(|c| c.measured));
+    let there =
+        |c: &Blocker| group.culprit.as_ref().is_some_and(|place| cx.frames.passes(c.stack, place));
+    let any = group.slices.iter().filter_map(culprit).any(|c| there(&c));
     let mut sums: BTreeMap<u32, f64> = Default::default();
-    for piece in &group.pieces {
-        let culprit = culprit(piece).filter(|c| c.measured || !known);
+    for slice in &group.slices {
+        let culprit = culprit(slice).filter(|c| c.measured || !known);
         if let Some(culprit) = culprit.filter(|c| there(c) || !any) {
-            *sums.entry(culprit.tid).or_default() += piece.excess_ns;
+            *sums.entry(culprit.tid).or_default() += slice.excess_ns;
         }
     }
     let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
@@ -146,24 +145,24 @@ pub const MEASURED_MIN: f64 = 0.5;
 /// The part of the excess with a culprit that was measured, or recorded by the kernel.
 pub fn measured_part(group: &Group<'_>) -> f64 {
     let measured = |p: &&Weighed<'_>| {
-        let claim = &p.piece.claim;
-        let told = || lock_wait::is_told(claim.resource.as_ref());
-        claim.culprit.map_or_else(told, |c| c.measured)
+        let claim = &p.slice.claim;
+        let blamed = || lock_wait::has_known_process(claim.resource.as_ref());
+        claim.blocker.map_or_else(blamed, |c| c.measured)
     };
-    let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
+    let known: f64 = group.slices.iter().filter(measured).map(|p| p.excess_ns).sum();
     known / group.excess_ns().max(1.0)
 }
 
 /// Whether most of the group's waits ended by their time limit: nobody ended them.
-pub fn timed_out(scene: &Scene<'_>, group: &Group<'_>) -> bool {
-    let by_limit = group.pieces.iter().filter(|p| {
-        let segment = &p.piece.segment;
-        segment.state == State::Wait && waiting::timed_out(scene, segment)
+pub fn timed_out(cx: &Context<'_>, group: &Group<'_>) -> bool {
+    let by_limit = group.slices.iter().filter(|p| {
+        let segment = &p.slice.segment;
+        segment.state == State::Wait && waiting::timed_out(cx, segment)
     });
     by_limit.map(|p| p.excess_ns).sum::<f64>() * 2.0 > group.excess_ns()
 }
 
 /// Whether what a task of an event loop awaited was to blame for some of it.
 pub fn is_task(group: &Group<'_>) -> bool {
-    group.pieces.iter().any(|p| p.piece.claim.culprit.is_some_and(|c| c.doing.is_some()))
+    group.slices.iter().any(|p| p.slice.claim.blocker.is_some_and(|c| c.doing.is_some()))
 }

@@ -14,32 +14,32 @@ use capture::read::Frame;
 
 use crate::cause::Cause;
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::{self, unattributed, Group};
 
 /// Divides the claimed segments into groups, largest first.
-pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     // What a worker loads at its start is another matter than what a request loads.
-    let starting = |w: &Weighed<'_>| w.piece.claim.resource == Some(Resource::WorkerStart);
+    let starting = |w: &Weighed<'_>| w.slice.claim.resource == Some(Resource::WorkerStart);
     let mut by_cause: BTreeMap<(Cause, bool), Vec<Weighed<'c>>> = BTreeMap::new();
-    for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
-        by_cause.entry((piece.piece.claim.cause, starting(&piece))).or_default().push(piece);
+    for slice in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
+        by_cause.entry((slice.slice.claim.cause, starting(&slice))).or_default().push(slice);
     }
     let mut groups: Vec<Group<'c>> = Vec::new();
-    for ((cause, _), pieces) in by_cause {
+    for ((cause, _), slices) in by_cause {
         groups.extend(match cause {
-            Cause::Cpu | Cause::Unknown => by_function(scene, cause, pieces),
+            Cause::Cpu | Cause::Unknown => by_function(cx, cause, slices),
             Cause::CpuStarved => {
-                let mut groups = by_function(scene, cause, pieces);
-                groups.iter_mut().for_each(|group| group.culprit = burner(scene, group));
+                let mut groups = by_function(cx, cause, slices);
+                groups.iter_mut().for_each(|group| group.culprit = cpu_user(cx, group));
                 groups
             }
             Cause::EventLoopBlocked => {
                 // A callback that waits does so in one place; one that computes in many.
-                let waits = |w: &Weighed<'_>| w.piece.segment.state == State::Wait;
-                let (waited, computed) = pieces.into_iter().partition(waits);
-                let mut both = by_place(scene, cause, waited);
-                for group in by_function(scene, cause, computed) {
+                let waits = |w: &Weighed<'_>| w.slice.segment.state == State::Wait;
+                let (waited, computed) = slices.into_iter().partition(waits);
+                let mut both = by_place(cx, cause, waited);
+                for group in by_function(cx, cause, computed) {
                     join_same_function(&mut both, group);
                 }
                 // It is in everybody's way, whichever request or task it is of; unless it was
@@ -51,19 +51,19 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
             }
             Cause::Fork => {
                 // Threads that were blocked meanwhile and the one that forked: one event.
-                let mut groups = by_place(scene, cause, pieces);
+                let mut groups = by_place(cx, cause, slices);
                 for group in &mut groups {
-                    let own = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_none());
+                    let own = group.slices.iter().filter(|w| w.slice.claim.blocker.is_none());
                     let place =
-                        groups::heaviest(own.map(|w| (groups::place_of(scene, w), w.excess_ns)));
+                        groups::heaviest(own.map(|w| (groups::place_of(cx, w), w.excess_ns)));
                     group.place = group.culprit.clone().or(place);
                 }
                 groups
             }
             Cause::LockWait | Cause::PoolWait => {
-                unattributed::name_blockers(scene, cause, by_place(scene, cause, pieces))
+                unattributed::name_blockers(cx, cause, by_place(cx, cause, slices))
             }
-            _ => by_place(scene, cause, pieces),
+            _ => by_place(cx, cause, slices),
         });
     }
     groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
@@ -72,10 +72,10 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
 
 /// The code that took the CPUs in most of a group's time; none if that is the same work: requests
 /// that compute delay one another.
-fn burner(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
-    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
-    let ns: f64 = told.clone().map(|w| w.excess_ns).sum();
-    let culprit = groups::heaviest(told.map(|w| (groups::culprit_of(scene, w), w.excess_ns)))?;
+fn cpu_user(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
+    let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
+    let ns: f64 = blamed.clone().map(|w| w.excess_ns).sum();
+    let culprit = groups::heaviest(blamed.map(|w| (groups::culprit_of(cx, w), w.excess_ns)))?;
     let function = |p: &Place| (p.qualified.clone(), p.file.clone());
     let same = group.place.as_ref().is_some_and(|p| function(p) == function(&culprit));
     (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
@@ -92,7 +92,7 @@ fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
                 same.place = group.place.take();
                 same.culprit = None;
             }
-            same.pieces.append(&mut group.pieces);
+            same.slices.append(&mut group.slices);
         }
         None => groups.push(group),
     }
@@ -100,37 +100,36 @@ fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
 
 /// By culprit function where there is one, else by place; the place and culprit of a group are the
 /// heaviest lines in it.
-fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+fn by_place<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     let key = |w: &Weighed<'_>| -> (String, String) {
         // A stop hits every thread wherever it is: one group.
         if matches!(cause, Cause::Stopped | Cause::CpuThrottled) {
             return Default::default();
         }
-        let place = groups::culprit_of(scene, w).or_else(|| groups::place_of(scene, w));
+        let place = groups::culprit_of(cx, w).or_else(|| groups::place_of(cx, w));
         place.map(|p| (p.function, p.file)).unwrap_or_default()
     };
     let mut parts: BTreeMap<(String, String), Vec<Weighed<'c>>> = BTreeMap::new();
-    for piece in pieces {
-        parts.entry(key(&piece)).or_default().push(piece);
+    for slice in slices {
+        parts.entry(key(&slice)).or_default().push(slice);
     }
-    let mut groups =
-        parts.into_values().map(|pieces| groups::finish(scene, cause, pieces)).collect();
+    let mut groups = parts.into_values().map(|slices| groups::finish(cx, cause, slices)).collect();
     if cause == Cause::EventLoopBlocked {
-        groups = join_strays(scene, cause, groups);
+        groups = join_strays(cx, cause, groups);
     }
     if cause == Cause::DeadlockTimeout {
         groups = join_fellows(groups);
     }
     if matches!(cause, Cause::LockWait | Cause::PoolWait | Cause::EventLoopBlocked) {
-        groups = unattributed::join_without_blocker(scene, cause, groups);
+        groups = unattributed::join_without_blocker(cx, cause, groups);
     }
-    join_small(scene, cause, groups)
+    join_small(cx, cause, groups)
 }
 
 /// What another thread held for little of the time at a place joins what one held nearly always:
 /// code that kept a loop there is one event, and at its ends samples show the next thing that the
 /// loop did.
-fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+fn join_strays<'c>(cx: &Context<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
     let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
     let mut sums: BTreeMap<_, f64> = BTreeMap::new();
     for group in groups.iter().filter(|g| g.culprit.is_some()) {
@@ -146,9 +145,9 @@ fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> V
         let held = own.is_some() && group.culprit.is_some();
         match kept.iter_mut().find(|g| held && spot(g) == own) {
             Some(one) => {
-                one.pieces.extend(group.pieces);
-                let pieces = std::mem::take(&mut one.pieces);
-                *one = groups::finish(scene, cause, pieces);
+                one.slices.extend(group.slices);
+                let slices = std::mem::take(&mut one.slices);
+                *one = groups::finish(cx, cause, slices);
             }
             None => kept.push(group),
         }
@@ -165,14 +164,14 @@ fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     for group in fellows {
         let there = kept.iter_mut().filter(|g| spot(&g.place) == spot(&group.place));
         match there.max_by(|a, b| a.excess_ns().total_cmp(&b.excess_ns())) {
-            Some(one) => one.pieces.extend(group.pieces),
+            Some(one) => one.slices.extend(group.slices),
             None => kept.push(group),
         }
     }
     kept
 }
 
-fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+fn join_small<'c>(cx: &Context<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
     // What no sample saw joins what was seen, however little that was: the group's confidence says
     // so.
     groups.sort_by(|a, b| {
@@ -184,48 +183,48 @@ fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -
     for group in groups {
         match kept.first_mut() {
             Some(first) if group.excess_ns() < groups::SMALL * total || group.place.is_none() => {
-                first.pieces.extend(group.pieces);
+                first.slices.extend(group.slices);
             }
             _ => kept.push(group),
         }
     }
     // A group without any place that came first takes the place of what joined it.
     for group in kept.iter_mut().filter(|g| g.place.is_none()) {
-        let pieces = std::mem::take(&mut group.pieces);
-        *group = groups::finish(scene, cause, pieces);
+        let slices = std::mem::take(&mut group.slices);
+        *group = groups::finish(cx, cause, slices);
     }
     kept
 }
 
 /// By the deepest own function that most of the weight passes through.
-fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
-    let total: f64 = pieces.iter().map(|w| w.excess_ns).sum();
+fn by_function<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let total: f64 = slices.iter().map(|w| w.excess_ns).sum();
     let computing = matches!(cause, Cause::Cpu | Cause::CpuStarved);
-    let put_off = |w: &Weighed<'_>| computing && w.piece.claim.stack == 0;
-    let (unseen, mut rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(put_off);
+    let put_off = |w: &Weighed<'_>| computing && w.slice.claim.stack == 0;
+    let (unseen, mut rest): (Vec<_>, Vec<_>) = slices.into_iter().partition(put_off);
     let mut groups: Vec<Group<'c>> = Vec::new();
     while !rest.is_empty() {
         let weight: f64 = rest.iter().map(|w| w.excess_ns).sum();
-        let function = deepest_function(scene, &rest);
+        let function = deepest_function(cx, &rest);
         let small = weight < groups::SMALL * total;
         match (function, groups.first_mut()) {
             (_, Some(first)) if small => {
-                first.pieces.append(&mut rest);
+                first.slices.append(&mut rest);
             }
             // No CPU is no CPU wherever the thread was.
-            (None, Some(first)) if cause == Cause::CpuStarved => first.pieces.append(&mut rest),
+            (None, Some(first)) if cause == Cause::CpuStarved => first.slices.append(&mut rest),
             (None, _) => {
                 groups.push(Group {
                     cause,
                     place: None,
                     culprit: None,
-                    pieces: std::mem::take(&mut rest),
+                    slices: std::mem::take(&mut rest),
                 });
             }
             (Some(place), _) => {
-                let under = |w: &Weighed<'_>| passes(scene, w.piece.claim.stack, &place);
+                let under = |w: &Weighed<'_>| passes(cx, w.slice.claim.stack, &place);
                 let (inside, outside) = rest.into_iter().partition(under);
-                groups.push(Group { cause, place: Some(place), culprit: None, pieces: inside });
+                groups.push(Group { cause, place: Some(place), culprit: None, slices: inside });
                 rest = outside;
             }
         }
@@ -242,68 +241,68 @@ fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Grou
         .iter()
         .map(|group| {
             let mut sums = HashMap::new();
-            for w in &group.pieces {
+            for w in &group.slices {
                 *sums.entry(w.request).or_default() += w.excess_ns;
             }
             sums
         })
         .collect();
     let mut left = Vec::new();
-    for piece in unseen {
-        let part = |i: &usize| parts[*i].get(&piece.request).copied().unwrap_or(0.0);
+    for slice in unseen {
+        let part = |i: &usize| parts[*i].get(&slice.request).copied().unwrap_or(0.0);
         match (0..parts.len()).max_by(|a, b| part(a).total_cmp(&part(b))).filter(|i| part(i) > 0.0)
         {
-            Some(most) => groups[most].pieces.push(piece),
-            None => left.push(piece),
+            Some(most) => groups[most].slices.push(slice),
+            None => left.push(slice),
         }
     }
     if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {
-        first.pieces.append(&mut left);
+        first.slices.append(&mut left);
     }
     if !left.is_empty() {
-        groups.push(Group { cause, place: None, culprit: None, pieces: left });
+        groups.push(Group { cause, place: None, culprit: None, slices: left });
     }
 }
 
-fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
-    scene.frames.passes(stack, place)
+fn passes(cx: &Context<'_>, stack: u32, place: &Place) -> bool {
+    cx.frames.passes(stack, place)
 }
 
 /// The user's and libraries' functions of a stack, outermost first, from where the work begins:
 /// code that runs an event loop, and a server's code around the program's own, is under everything.
 /// `on_loop`: of a loop's thread; elsewhere a loop is one that the work itself runs.
-fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
-    let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
+fn own_functions(cx: &Context<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
+    let owner = |f: &Frame<'_>| cx.frames.owner(f.file);
     // The second is what is left of it to be seen where the loop is not written in Python.
     let runs_the_loop = |f: &Frame<'_>| {
-        scene.frames.is_at(f, Stdlib::LoopRunOnce) || scene.frames.is_at(f, Stdlib::LoopRun)
+        cx.frames.is_at(f, Stdlib::LoopRunOnce) || cx.frames.is_at(f, Stdlib::LoopRun)
     };
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
-    let work = scene.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
+    let work = cx.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
     let mut frames: Vec<Frame<'_>> =
         work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
     let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
     if let Some(outermost) = frames.iter().rposition(serves) {
         frames.truncate(outermost + 1);
     }
-    frames.iter().rev().map(|f| scene.frames.place(f)).collect()
+    frames.iter().rev().map(|f| cx.frames.place(f)).collect()
 }
 
 /// Walks from the root along the heaviest function while it carries most of the weight; the last
 /// own one met, at its heaviest line.
-fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
+fn deepest_function(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<Place> {
     // Many claimed segments, few stacks.
     let mut weights: BTreeMap<(u32, bool), f64> = BTreeMap::new();
-    for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
-        let on_loop = scene.is_loop(&w.piece.segment);
-        *weights.entry((w.piece.claim.stack, on_loop)).or_default() += w.excess_ns;
+    for w in slices.iter().filter(|w| w.slice.claim.stack != 0) {
+        let on_loop = cx.is_loop(&w.slice.segment);
+        *weights.entry((w.slice.claim.stack, on_loop)).or_default() += w.excess_ns;
     }
     let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
     for ((stack, on_loop), weight) in weights {
-        let mut own = own_functions(scene, stack, on_loop);
+        let mut own = own_functions(cx, stack, on_loop);
         // Where in a library a thread lost its CPU is chance.
-        if pieces[0].piece.claim.cause == Cause::CpuStarved && scene.frames.has_user(stack) {
-            own.retain(|place| scene.frames.owner(&place.file) == Owner::User);
+        if slices[0].slice.claim.cause == Cause::CpuStarved && cx.frames.has_user(stack) {
+            own.retain(|place| cx.frames.owner(&place.file) == Owner::User);
         }
         stacks.push((own, weight));
     }

@@ -11,20 +11,20 @@ use analysis::requests::{Judged, Requests};
 
 use crate::cause::Cause;
 use crate::causes;
-use crate::claim::{Claim, Piece};
-use crate::context::Scene;
+use crate::claim::{Claim, Slice};
+use crate::context::Context;
 
 /// Gives a part of the time before `own` was taken up the claim of what the slow request in front
 /// of it did for most of that time, if there was one that had its worker.
 pub fn join_head(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     requests: &Requests<'_>,
     own: &Judged<'_>,
-    piece: &mut Piece<'_>,
+    slice: &mut Slice<'_>,
 ) {
-    let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
-    let queued = to <= own.row.started_ns && piece.segment.tid == own.row.tid && !own.row.on_loop;
-    if piece.claim.cause != Cause::PoolWait || !queued {
+    let (from, to) = (slice.segment.from_ns, slice.segment.to_ns);
+    let queued = to <= own.row.started_ns && slice.segment.tid == own.row.tid && !own.row.on_loop;
+    if slice.claim.cause != Cause::PoolWait || !queued {
         return;
     }
     let held = |r: &&Judged<'_>| r.end_ns.min(to).saturating_sub(r.row.started_ns.max(from));
@@ -34,10 +34,10 @@ pub fn join_head(
     if !requests.is_usually_quick(head.row.name) {
         return;
     }
-    let timeline = scene.timeline(head.row.tid, head.row.started_ns.max(from), head.end_ns.min(to));
+    let timeline = cx.timeline(head.row.tid, head.row.started_ns.max(from), head.end_ns.min(to));
     let Some(longest) = timeline.iter().max_by_key(|s| s.ns()) else { return };
-    let claim = causes::claim(scene, longest);
+    let claim = causes::claim(cx, longest);
     if claim.cause != Cause::Unknown {
-        piece.claim = Claim { seen: piece.claim.seen, rule: "head-of-line", ..claim };
+        slice.claim = Claim { seen: slice.claim.seen, rule: "head-of-line", ..claim };
     }
 }

@@ -17,7 +17,7 @@ use analysis::resource::Resource;
 
 use crate::cause::Cause;
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::imports;
 
 /// Claimed segments with one cause and one place.
@@ -29,87 +29,88 @@ pub struct Group<'c> {
     /// Where the culprit was.
     pub culprit: Option<Place>,
     /// Its claimed segments.
-    pub pieces: Vec<Weighed<'c>>,
+    pub slices: Vec<Weighed<'c>>,
 }
 
 impl<'c> Group<'c> {
     /// Sum of their parts of the excess.
     pub fn excess_ns(&self) -> f64 {
-        self.pieces.iter().map(|p| p.excess_ns).sum()
+        self.slices.iter().map(|p| p.excess_ns).sum()
     }
 
     /// Whether its requests were nowhere that counts: they had not begun, or only a server's code
     /// was there that had no worker for them yet, or did not get the GIL.
-    pub fn is_nowhere(&self, scene: &Scene<'_>) -> bool {
-        self.pieces.iter().map(|p| p.piece.claim.stack).all(|stack| {
+    pub fn is_nowhere(&self, cx: &Context<'_>) -> bool {
+        self.slices.iter().map(|p| p.slice.claim.stack).all(|stack| {
             let by_chance = matches!(self.cause, Cause::PoolWait | Cause::GilWait);
-            stack == 0 || by_chance && !scene.frames.has_user(stack)
+            stack == 0 || by_chance && !cx.frames.has_user(stack)
         })
     }
 
     /// The claimed segments at the group's own place; all of them where none is. Small groups of
     /// one cause are joined, and what is reported of the place must be what happened there.
-    pub fn at_place(&self, scene: &Scene<'_>) -> Vec<&Weighed<'c>> {
+    pub fn at_place(&self, cx: &Context<'_>) -> Vec<&Weighed<'c>> {
         let there = |w: &&Weighed<'c>| {
-            let place = place_of(scene, w);
+            let place = place_of(cx, w);
             let both = place.as_ref().zip(self.place.as_ref());
             both.is_some_and(|(a, b)| (&a.qualified, &a.file) == (&b.qualified, &b.file))
         };
-        let some: Vec<_> = self.pieces.iter().filter(there).collect();
+        let some: Vec<_> = self.slices.iter().filter(there).collect();
         match some.is_empty() {
-            true => self.pieces.iter().collect(),
+            true => self.slices.iter().collect(),
             false => some,
         }
     }
 
     /// The claimed segment that costs most, of those whose code was seen.
     pub fn heaviest(&self) -> Option<&Weighed<'c>> {
-        let seen = self.pieces.iter().filter(|p| p.piece.claim.stack != 0);
+        let seen = self.slices.iter().filter(|p| p.slice.claim.stack != 0);
         seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
     }
 }
 
-pub(crate) fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
-    let claim = &w.piece.claim;
+pub(crate) fn place_of(cx: &Context<'_>, w: &Weighed<'_>) -> Option<Place> {
+    let claim = &w.slice.claim;
     match claim.prefer_user {
-        true => scene.frames.innermost_user(claim.stack),
-        false => scene.frames.innermost(claim.stack),
+        true => cx.frames.innermost_user(claim.stack),
+        false => cx.frames.innermost(claim.stack),
     }
 }
 
-fn culprit_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
-    let culprit = w.piece.claim.culprit?;
-    if let Some(importer) = imports::importer(scene, culprit.stack) {
-        return scene.frames.innermost(importer);
+fn culprit_of(cx: &Context<'_>, w: &Weighed<'_>) -> Option<Place> {
+    let culprit = w.slice.claim.blocker?;
+    if let Some(importer) = imports::importer(cx, culprit.stack) {
+        return cx.frames.innermost(importer);
     }
     // A task waits where libraries do, and so does a thread that waits for a peer, a disk or a
     // child; the code that made it wait there is the question.
-    let for_caller = scene.frames.waits_for_its_caller(culprit.stack);
-    match w.piece.claim.prefer_user || culprit.doing.is_some() || for_caller {
-        true => scene.frames.innermost_user(culprit.stack),
-        false => scene.frames.innermost(culprit.stack),
+    let for_caller = cx.frames.waits_for_its_caller(culprit.stack);
+    match w.slice.claim.prefer_user || culprit.doing.is_some() || for_caller {
+        true => cx.frames.innermost_user(culprit.stack),
+        false => cx.frames.innermost(culprit.stack),
     }
 }
 
-pub(crate) fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
-    let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
-    let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
+pub(crate) fn finish<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Group<'c> {
+    let place = heaviest(slices.iter().map(|w| (place_of(cx, w), w.excess_ns)));
+    let culprit = heaviest(slices.iter().map(|w| (culprit_of(cx, w), w.excess_ns)));
     // A culprit of a sliver of it says nothing of the rest.
-    let known = |w: &&Weighed<'_>| w.piece.claim.culprit.is_some();
-    let told: f64 = pieces.iter().filter(known).map(|w| w.excess_ns).sum();
-    let all: f64 = pieces.iter().map(|w| w.excess_ns).sum();
-    let culprit = culprit.filter(|_| told >= SMALL * all);
+    let known = |w: &&Weighed<'_>| w.slice.claim.blocker.is_some();
+    let blamed_ns: f64 = slices.iter().filter(known).map(|w| w.excess_ns).sum();
+    let all: f64 = slices.iter().map(|w| w.excess_ns).sum();
+    let culprit = culprit.filter(|_| blamed_ns >= SMALL * all);
     // Nor does the waker of one wait say anything of waits that nobody ended.
-    let vain = |w: &&Weighed<'_>| w.piece.claim.resource.as_ref().is_some_and(Resource::is_in_vain);
-    let vain: f64 = pieces.iter().filter(vain).map(|w| w.excess_ns).sum();
-    let culprit = culprit.filter(|_| told >= vain);
+    let in_vain =
+        |w: &&Weighed<'_>| w.slice.claim.resource.as_ref().is_some_and(Resource::is_in_vain);
+    let in_vain: f64 = slices.iter().filter(in_vain).map(|w| w.excess_ns).sum();
+    let culprit = culprit.filter(|_| blamed_ns >= in_vain);
     // A process that is stopped is so nowhere in particular.
     if cause == Cause::Stopped {
-        return Group { cause, place: None, culprit, pieces };
+        return Group { cause, place: None, culprit, slices };
     }
     // A request that had not begun was nowhere: the place is the culprit's.
     let place = place.or_else(|| culprit.clone());
-    Group { cause, place, culprit, pieces }
+    Group { cause, place, culprit, slices }
 }
 
 fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> {

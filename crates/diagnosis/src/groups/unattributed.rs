@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use analysis::frames::Place;
 
 use crate::cause::Cause;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::ended_by::{past_acquire_line, recurring};
 use crate::groups::{self, Group};
 
@@ -23,7 +23,7 @@ fn function(place: &Option<Place>) -> Option<Function> {
 /// Infers the blocker of waits without a known one. Waits at several places whose culprit turns out
 /// to be the same are one matter.
 pub(crate) fn name_blockers<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     cause: Cause,
     groups: Vec<Group<'c>>,
 ) -> Vec<Group<'c>> {
@@ -36,15 +36,15 @@ pub(crate) fn name_blockers<'c>(
     for mut group in unheld {
         for name in [recurring::name_blockers, past_acquire_line::name_blockers] {
             if group.culprit.is_none() {
-                name(scene, &mut group.pieces);
-                group = groups::finish(scene, cause, group.pieces);
+                name(cx, &mut group.slices);
+                group = groups::finish(cx, cause, group.slices);
             }
         }
         let own = function(&group.culprit);
         match joined.iter_mut().find(|g| own.is_some() && function(&g.culprit) == own) {
             Some(one) => {
-                one.pieces.append(&mut group.pieces);
-                *one = groups::finish(scene, cause, std::mem::take(&mut one.pieces));
+                one.slices.append(&mut group.slices);
+                *one = groups::finish(cx, cause, std::mem::take(&mut one.slices));
             }
             None => joined.push(group),
         }
@@ -56,7 +56,7 @@ pub(crate) fn name_blockers<'c>(
 /// nearly always the same one: it is the same lock or pool. That most of it was not seen is in the
 /// group's confidence.
 pub(crate) fn join_without_blocker<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     cause: Cause,
     groups: Vec<Group<'c>>,
 ) -> Vec<Group<'c>> {
@@ -70,9 +70,9 @@ pub(crate) fn join_without_blocker<'c>(
         let most = held.iter_mut().filter(there).find(|g| g.excess_ns() >= groups::MAIN_PATH * sum);
         match most {
             Some(one) => {
-                one.pieces.extend(group.pieces);
-                let pieces = std::mem::take(&mut one.pieces);
-                *one = groups::finish(scene, cause, pieces);
+                one.slices.extend(group.slices);
+                let slices = std::mem::take(&mut one.slices);
+                *one = groups::finish(cx, cause, slices);
             }
             None => held.push(group),
         }
@@ -82,18 +82,18 @@ pub(crate) fn join_without_blocker<'c>(
 
 /// The other functions in which the requests of a group waited, the heaviest first, with their
 /// parts of the excess, ns; of waits that have one culprit, where there are several.
-pub fn other_places(scene: &Scene<'_>, group: &Group<'_>) -> Vec<(Place, f64)> {
+pub fn other_places(cx: &Context<'_>, group: &Group<'_>) -> Vec<(Place, f64)> {
     if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) || group.culprit.is_none() {
         return Vec::new();
     }
     let mut functions: BTreeMap<Function, (Place, f64)> = BTreeMap::new();
-    for w in &group.pieces {
-        let Some(place) = groups::place_of(scene, w) else { continue };
+    for w in &group.slices {
+        let Some(place) = groups::place_of(cx, w) else { continue };
         let key = (place.qualified.clone(), place.file.clone());
         functions.entry(key).or_insert((place, 0.0)).1 += w.excess_ns;
     }
-    for told in [&group.place, &group.culprit] {
-        function(told).map(|own| functions.remove(&own));
+    for reported in [&group.place, &group.culprit] {
+        function(reported).map(|own| functions.remove(&own));
     }
     let mut others: Vec<_> = functions.into_values().collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -10,8 +10,8 @@ use analysis::timeline::{self, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::claim::{Claim, Piece, Weighed};
-use crate::context::Scene;
+use crate::claim::{Claim, Slice, Weighed};
+use crate::context::Context;
 use crate::groups::head_of_line;
 use crate::{causes, critical_path};
 
@@ -19,11 +19,11 @@ use crate::{causes, critical_path};
 pub type Baseline = BTreeMap<Cause, f64>;
 
 /// What each of these spends by cause.
-pub fn by_cause(scene: &Scene<'_>, requests: &[Judged<'_>]) -> Vec<Baseline> {
+pub fn by_cause(cx: &Context<'_>, requests: &[Judged<'_>]) -> Vec<Baseline> {
     let of = |request: &Judged<'_>| {
         let mut sums = Baseline::new();
-        for piece in critical_path::of_request(scene, request) {
-            *sums.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
+        for slice in critical_path::of_request(cx, request) {
+            *sums.entry(slice.claim.cause).or_default() += slice.segment.ns() as f64;
         }
         sums
     };
@@ -42,22 +42,22 @@ pub fn baseline(all: &[Baseline]) -> Baseline {
 
 /// Weighs the claimed segments of every slow request.
 pub fn weigh<'c>(
-    scene: &Scene<'c>,
+    cx: &Context<'c>,
     requests: &Requests<'c>,
     baseline: &Baseline,
 ) -> Vec<Weighed<'c>> {
     let mut out = Vec::new();
     for (index, request) in requests.slow.iter().enumerate() {
-        let mut pieces = critical_path::of_request(scene, request);
-        for piece in &mut pieces {
-            join_sibling(scene, requests, request, piece);
-            head_of_line::join_head(scene, requests, request, piece);
+        let mut slices = critical_path::of_request(cx, request);
+        for slice in &mut slices {
+            join_sibling(cx, requests, request, slice);
+            head_of_line::join_head(cx, requests, request, slice);
         }
         let excess = request.ns().saturating_sub(requests.typical_of(request.row.name)) as f64;
         // In order: a sum of fractions depends on it, and the same capture has the same verdict.
         let mut totals: BTreeMap<Cause, f64> = BTreeMap::new();
-        for piece in &pieces {
-            *totals.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
+        for slice in &slices {
+            *totals.entry(slice.claim.cause).or_default() += slice.segment.ns() as f64;
         }
         let unseen = unseen_part(baseline, totals.get(&Cause::Unknown).copied().unwrap_or(0.0));
         let above = |cause: &Cause| {
@@ -71,10 +71,10 @@ pub fn weigh<'c>(
             .keys()
             .map(|c| (*c, if totals[c] > 0.0 { above(c) / totals[c] * scale } else { 0.0 }))
             .collect();
-        out.extend(pieces.into_iter().map(|piece| Weighed {
+        out.extend(slices.into_iter().map(|slice| Weighed {
             request: index,
-            excess_ns: piece.segment.ns() as f64 * factor[&piece.claim.cause],
-            piece,
+            excess_ns: slice.segment.ns() as f64 * factor[&slice.claim.cause],
+            slice,
         }));
     }
     out
@@ -109,21 +109,21 @@ fn may_be_unseen(cause: Cause) -> bool {
 /// holder itself waited for a lock for most of the time, in C code that keeps the GIL, it did not
 /// delay the others by its own work: all wait for that lock then.
 fn join_sibling(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     requests: &Requests<'_>,
     own: &Judged<'_>,
-    piece: &mut Piece<'_>,
+    slice: &mut Slice<'_>,
 ) {
-    let Some(culprit) = piece.claim.culprit.filter(|_| piece.claim.cause == Cause::GilWait) else {
+    let Some(culprit) = slice.claim.blocker.filter(|_| slice.claim.cause == Cause::GilWait) else {
         return;
     };
-    let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
-    let timeline = scene.timeline(culprit.tid, from, to);
+    let (from, to) = (slice.segment.from_ns, slice.segment.to_ns);
+    let timeline = cx.timeline(culprit.tid, from, to);
     let locked = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
     if locked.clone().map(timeline::Segment::ns).sum::<u64>() * 2 > to - from {
-        let claim = locked.max_by_key(|s| s.ns()).map(|s| causes::claim(scene, s));
+        let claim = locked.max_by_key(|s| s.ns()).map(|s| causes::claim(cx, s));
         if let Some(claim) = claim.filter(|c| c.cause == Cause::LockWait) {
-            piece.claim = Claim { seen: piece.claim.seen, rule: "lock-of-gil-holder", ..claim };
+            slice.claim = Claim { seen: slice.claim.seen, rule: "lock-of-gil-holder", ..claim };
             return;
         }
     }
@@ -132,7 +132,7 @@ fn join_sibling(
             end_ns.min(to).saturating_sub(begin_ns.max(from)) * 2 >= to - from
         };
         // Its own thread, or one that a part of it was handed to.
-        let handed = || scene.handed(r.row.id).filter(|t| t.tid == culprit.tid);
+        let handed = || cx.handed(r.row.id).filter(|t| t.tid == culprit.tid);
         r.row.tid == culprit.tid && half(r.row.started_ns, r.end_ns)
             || handed().any(|t| half(t.begin_ns, t.end_ns))
     });
@@ -140,8 +140,8 @@ fn join_sibling(
         return;
     }
     let longest = timeline.iter().filter(|s| s.state == State::Run).max_by_key(|s| s.ns());
-    if let Some(claim) = longest.map(|s| causes::claim(scene, s)) {
+    if let Some(claim) = longest.map(|s| causes::claim(cx, s)) {
         let stack = if claim.stack != 0 { claim.stack } else { culprit.stack };
-        piece.claim = Claim { stack, seen: piece.claim.seen, rule: "work-of-gil-holder", ..claim };
+        slice.claim = Claim { stack, seen: slice.claim.seen, rule: "work-of-gil-holder", ..claim };
     }
 }

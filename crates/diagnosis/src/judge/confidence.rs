@@ -9,7 +9,7 @@ use analysis::timeline::State;
 use super::material::Material;
 use crate::cause::Cause;
 use crate::causes::{downstream_wait, lock_wait};
-use crate::claim::{Piece, Weighed};
+use crate::claim::{Slice, Weighed};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
 use crate::explain::{Check, Threshold};
 use crate::facts::waiting;
@@ -56,15 +56,15 @@ const FEW_NORMAL: usize = 5;
 /// Whether threads that came and went may be why there were none: none were lost, or there was
 /// a burst of thread creation.
 fn paused(judge: &Material<'_, '_>) -> bool {
-    let losses = &judge.scene.capture.meta.losses;
+    let losses = &judge.cx.capture.meta.losses;
     let any = |what: &str| losses.iter().any(|(name, count)| name == what && *count > 0);
     any("switch_pauses") || !any("switches_lost")
 }
 
 /// Whether pauses of switch records, or gaps in them, are why some of its times are estimates.
 fn blind(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
-    let paused = &judge.scene.capture.switches_paused;
-    let segments = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| !s.exact);
+    let paused = &judge.cx.capture.switches_paused;
+    let segments = group.slices.iter().map(|p| &p.slice.segment).filter(|s| !s.exact);
     let mut lies_in =
         segments.map(|s| paused.iter().any(|(from, to)| *from < s.to_ns && *to > s.from_ns));
     lies_in.any(|blind| blind)
@@ -72,7 +72,7 @@ fn blind(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
 
 /// Whether most of what is an estimate in it is of requests on an event loop.
 fn mostly_on_loops(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
-    let estimates = group.pieces.iter().filter(|p| !p.piece.segment.exact);
+    let estimates = group.slices.iter().filter(|p| !p.slice.segment.exact);
     let (mut on_loop, mut all) = (0.0, 0.0);
     for p in estimates {
         all += p.excess_ns;
@@ -84,10 +84,10 @@ fn mostly_on_loops(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
 /// Whether an interval is of a wait for notice (an Event, a Condition) that still went on when
 /// the capture ended, and may end by its time limit: then it is a pause, and no thread was to
 /// end it.
-fn may_yet_time_out(judge: &Material<'_, '_>, piece: &Piece<'_>) -> bool {
-    let waits = lock_wait::is_notice(piece.claim.resource.as_ref());
-    let limited = piece.segment.sample.is_some_and(|s| s.timeout_ns > 1);
-    waits && limited && waiting::is_still_waiting(judge.scene, &piece.segment)
+fn may_yet_time_out(judge: &Material<'_, '_>, slice: &Slice<'_>) -> bool {
+    let waits = lock_wait::is_notice(slice.claim.resource.as_ref());
+    let limited = slice.segment.sample.is_some_and(|s| s.timeout_ns > 1);
+    waits && limited && waiting::is_still_waiting(judge.cx, &slice.segment)
 }
 
 /// How sure a group's finding is, and what kept it from more.
@@ -100,7 +100,7 @@ pub(crate) fn of(
 ) -> Sure {
     let total = group.excess_ns().max(1.0);
     let part = |test: &dyn Fn(&Weighed<'_>) -> bool| {
-        group.pieces.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
+        group.slices.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
     };
     let mut missing = Vec::new();
     let mut level = Confidence::Confirmed;
@@ -118,9 +118,9 @@ pub(crate) fn of(
     if group.cause == Cause::Unknown {
         lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
     }
-    let exact = part(&|p| p.piece.segment.exact);
+    let exact = part(&|p| p.slice.segment.exact);
     if !check("exact-times.least", exact, EXACT_MIN, exact >= EXACT_MIN) {
-        let state = judge.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
+        let state = judge.cx.capture.meta.sources.iter().find(|(n, _)| n == "switches");
         let text = match state.map_or("off", |(_, s)| s.as_str()) {
             on if on.starts_with("on") && blind(judge, group) && !paused(judge) => {
                 "times are estimates: the kernel had no room for some switch records".to_owned()
@@ -143,7 +143,7 @@ pub(crate) fn of(
         };
         lower(Confidence::Likely, text, &mut level);
     }
-    let seen = part(&|p| p.piece.claim.seen);
+    let seen = part(&|p| p.slice.claim.seen);
     let unseen = group.place.is_none() && group.cause != Cause::Stopped;
     let seen_enough = unseen || seen >= SEEN_MIN;
     if !check("seen-by-a-sample.least", seen, SEEN_MIN, seen_enough) {
@@ -154,7 +154,7 @@ pub(crate) fn of(
         let to = if seen < SEEN_LITTLE { Confidence::Possible } else { Confidence::Likely };
         lower(to, text, &mut level);
     }
-    let waits = blame::waits(judge.scene, group);
+    let waits = blame::waits(judge.cx, group);
     let measured = blame::measured_part(group);
     use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
     if matches!(waits, LockWait | GilWait | DeadlockTimeout | PoolWait) {
@@ -162,7 +162,7 @@ pub(crate) fn of(
         check("blocker-measured.least", measured, blame::MEASURED_MIN, enough);
     }
     if matches!(waits, LockWait | GilWait) && !blame::is_measured(group) {
-        let resource = group.heaviest().and_then(|w| w.piece.claim.resource.as_ref());
+        let resource = group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
         let notice = lock_wait::is_notice(resource);
         let text = match group.culprit {
             Some(_) if blame::is_task(group) => INFERRED_TASK,
@@ -182,36 +182,36 @@ pub(crate) fn of(
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
     if waits == Cause::PoolWait && !blame::is_measured(group) {
-        let told = |p: &Weighed<'_>| {
-            matches!(wakeup_record::of(judge.scene, &p.piece.segment), WakeRecord::By(_))
+        let recorded = |p: &Weighed<'_>| {
+            matches!(wakeup_record::of(judge.cx, &p.slice.segment), WakeRecord::By(_))
         };
         let text = match group.culprit {
             Some(_) if blame::is_task(group) => INFERRED_TASK,
-            Some(_) if part(&told) > 0.5 => "who had it is taken to be who ended the wait",
+            Some(_) if part(&recorded) > 0.5 => "who had it is taken to be who ended the wait",
             Some(_) => "who had it was inferred from who ran when the wait ended",
             None => "who had it was not seen",
         };
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
-    let unended = part(&|p| may_yet_time_out(judge, &p.piece));
+    let unended = part(&|p| may_yet_time_out(judge, &p.slice));
     if group.culprit.is_none()
         && !check("unended.most", unended, UNENDED_MAX, unended <= UNENDED_MAX)
     {
         let text = "most of its waits had a time limit and had not ended when the capture was made";
         lower(Confidence::Possible, text.to_owned(), &mut level);
     }
-    let of_a_loop = |p: &Weighed<'_>| downstream_wait::is_a_loops(p.piece.claim.resource.as_ref());
+    let of_a_loop = |p: &Weighed<'_>| downstream_wait::is_a_loops(p.slice.claim.resource.as_ref());
     if group.cause == Cause::DownstreamWait && part(&of_a_loop) > 0.5 {
         let text = "it is an event loop; what its tasks awaited was not read";
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
-    let starved = part(&|p| p.piece.segment.state == State::Ready);
+    let starved = part(&|p| p.slice.segment.state == State::Ready);
     let still = matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled | Cause::Stopped);
     if !check("no-cpu.most", starved, NO_CPU_MAX, still || starved <= NO_CPU_MAX) {
         let text = "the machine was crowded: for most of it the work had no CPU";
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
-    let inferred = part(&|p| p.piece.claim.inferred);
+    let inferred = part(&|p| p.slice.claim.inferred);
     if !check("through-inferred-thread.most", inferred, INFERRED_MAX, inferred <= INFERRED_MAX) {
         let text = "which thread the request waited for was inferred from who ran when it ended";
         lower(Confidence::Likely, text.to_owned(), &mut level);

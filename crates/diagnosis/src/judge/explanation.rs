@@ -15,8 +15,8 @@ use crate::claim::Weighed;
 use crate::critical_path;
 use crate::explain::trace::Trace;
 use crate::explain::{
-    Blocker, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Inference, Interval,
-    BLOCKERS, CANDIDATES, EXAMPLES, INTERVALS,
+    BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Inference,
+    Interval, BLOCKERS, CANDIDATES, EXAMPLES, INTERVALS,
 };
 use crate::groups::{self, Group};
 
@@ -29,23 +29,23 @@ pub(crate) fn of(
     group: &Group<'_>,
     checks: Vec<Check>,
 ) -> Option<Explanation> {
-    if !judge.scene.trace.is_on() {
+    if !judge.cx.trace.is_on() {
         return None;
     }
     let mut by_request: BTreeMap<usize, (f64, Vec<&Weighed<'_>>)> = BTreeMap::new();
-    for piece in &group.pieces {
-        let own = by_request.entry(piece.request).or_default();
-        own.0 += piece.excess_ns;
-        own.1.push(piece);
+    for slice in &group.slices {
+        let own = by_request.entry(slice.request).or_default();
+        own.0 += slice.excess_ns;
+        own.1.push(slice);
     }
     let mut requests: Vec<(usize, f64, Vec<&Weighed<'_>>)> =
-        by_request.into_iter().map(|(index, (ns, pieces))| (index, ns, pieces)).collect();
+        by_request.into_iter().map(|(index, (ns, slices))| (index, ns, slices)).collect();
     requests.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let more_requests = requests.len().saturating_sub(EXAMPLES);
     let requests = requests.into_iter().take(EXAMPLES);
     let (blockers, more_blockers) = blockers(judge, group);
     Some(Explanation {
-        requests: requests.map(|(index, _, pieces)| example(judge, index, pieces)).collect(),
+        requests: requests.map(|(index, _, slices)| example(judge, index, slices)).collect(),
         more_requests,
         rules: rules(group),
         blockers,
@@ -60,12 +60,12 @@ fn over_waits(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<Comparison> {
     let mut found: Vec<Comparison> = Vec::new();
     let own = |c: &Comparison| {
         let is_it = |w: &Weighed<'_>| {
-            let s = &w.piece.segment;
+            let s = &w.slice.segment;
             (s.tid, s.from_ns, s.to_ns) == (c.waiter, c.from_ns, c.to_ns)
         };
-        group.pieces.iter().any(is_it)
+        group.slices.iter().any(is_it)
     };
-    for comparison in judge.scene.trace.of_groups().into_iter().filter(own) {
+    for comparison in judge.cx.trace.of_groups().into_iter().filter(own) {
         match found.iter_mut().find(|known| known.by == comparison.by) {
             Some(known) => add(known, comparison),
             None => found.push(comparison),
@@ -74,36 +74,36 @@ fn over_waits(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<Comparison> {
     found
 }
 
-fn blockers(judge: &Material<'_, '_>, group: &Group<'_>) -> (Vec<Blocker>, usize) {
+fn blockers(judge: &Material<'_, '_>, group: &Group<'_>) -> (Vec<BlockerPart>, usize) {
     type Key = (Option<(Inference, u32)>, Option<Place>);
     let mut sums: BTreeMap<Key, f64> = BTreeMap::new();
-    for piece in &group.pieces {
-        let culprit = piece.piece.claim.culprit;
-        let place = culprit.and_then(|c| judge.scene.frames.innermost(c.stack));
+    for slice in &group.slices {
+        let culprit = slice.slice.claim.blocker;
+        let place = culprit.and_then(|c| judge.cx.frames.innermost(c.stack));
         let key = (culprit.map(|c| (c.by, c.tid)), place);
-        *sums.entry(key).or_default() += piece.excess_ns;
+        *sums.entry(key).or_default() += slice.excess_ns;
     }
     if sums.keys().all(|(who, _)| who.is_none()) {
         return (Vec::new(), 0);
     }
     let all = group.excess_ns().max(1.0);
-    let blocker = |((who, place), ns): (Key, f64)| Blocker { who, place, part: ns / all };
-    let mut found: Vec<Blocker> = sums.into_iter().map(blocker).collect();
+    let blocker = |((who, place), ns): (Key, f64)| BlockerPart { who, place, part: ns / all };
+    let mut found: Vec<BlockerPart> = sums.into_iter().map(blocker).collect();
     found.sort_by(|a, b| b.part.total_cmp(&a.part));
-    let small = |b: &Blocker| b.part < SLIVER;
+    let small = |b: &BlockerPart| b.part < SLIVER;
     let shown = found.iter().take_while(|b| !small(b)).count().clamp(1, BLOCKERS);
     let more = found.len() - shown;
     found.truncate(shown);
     (found, more)
 }
 
-fn example(judge: &Material<'_, '_>, index: usize, mut pieces: Vec<&Weighed<'_>>) -> Example {
+fn example(judge: &Material<'_, '_>, index: usize, mut slices: Vec<&Weighed<'_>>) -> Example {
     let request = &judge.requests.slow[index];
     let begin_ns = request.row.begin_ns;
-    pieces.sort_by_key(|w| (w.piece.segment.from_ns, w.piece.segment.tid));
+    slices.sort_by_key(|w| (w.slice.segment.from_ns, w.slice.segment.tid));
     let mut intervals: Vec<Interval> = Vec::new();
-    for piece in pieces {
-        let next = interval(judge, piece);
+    for slice in slices {
+        let next = interval(judge, slice);
         match intervals.last_mut() {
             Some(last) if is_one(last, &next) => last.to_ns = next.to_ns,
             _ => intervals.push(next),
@@ -118,8 +118,8 @@ fn example(judge: &Material<'_, '_>, index: usize, mut pieces: Vec<&Weighed<'_>>
     let more = (left.len(), left.iter().map(ns).sum());
     intervals.sort_by_key(|i| i.from_ns);
     let windows = intervals.iter().map(|i| (i.from_ns, i.to_ns)).collect();
-    let trace: &Trace = &judge.scene.trace;
-    let found = trace.during(windows, || drop(critical_path::of_request(judge.scene, request)));
+    let trace: &Trace = &judge.cx.trace;
+    let found = trace.during(windows, || drop(critical_path::of_request(judge.cx, request)));
     for comparison in found {
         let overlap = |i: &Interval| {
             i.to_ns.min(comparison.to_ns).saturating_sub(i.from_ns.max(comparison.from_ns))
@@ -137,16 +137,16 @@ fn example(judge: &Material<'_, '_>, index: usize, mut pieces: Vec<&Weighed<'_>>
         interval.from_ns = interval.from_ns.saturating_sub(begin_ns);
         interval.to_ns = interval.to_ns.saturating_sub(begin_ns);
     }
-    let name = judge.scene.capture.name(request.row.name).to_owned();
+    let name = judge.cx.capture.name(request.row.name).to_owned();
     let (id, tid, ns) = (request.row.id, request.row.tid, request.ns());
     Example { id, name, tid, ns, intervals, more }
 }
 
 /// Of a claimed segment, on the capture's clock.
 fn interval(judge: &Material<'_, '_>, w: &Weighed<'_>) -> Interval {
-    let (segment, claim) = (&w.piece.segment, &w.piece.claim);
-    let place = |stack| judge.scene.frames.innermost(stack);
-    let own = segment.sample.and_then(|s| judge.scene.target(s));
+    let (segment, claim) = (&w.slice.segment, &w.slice.claim);
+    let place = |stack| judge.cx.frames.innermost(stack);
+    let own = segment.sample.and_then(|s| judge.cx.target(s));
     Interval {
         tid: segment.tid,
         from_ns: segment.from_ns,
@@ -154,9 +154,9 @@ fn interval(judge: &Material<'_, '_>, w: &Weighed<'_>) -> Interval {
         state: segment.state,
         wait: segment.wait().text(),
         resource: claim.resource.as_ref().map(ToString::to_string).or(own),
-        place: groups::place_of(judge.scene, w).or_else(|| place(segment.stack())),
+        place: groups::place_of(judge.cx, w).or_else(|| place(segment.stack())),
         rule: claim.rule,
-        blocker: claim.culprit.map(|c| (c.by, c.tid, place(c.stack))),
+        blocker: claim.blocker.map(|c| (c.by, c.tid, place(c.stack))),
         exact: segment.exact,
         seen: claim.seen,
         comparisons: Vec::new(),
@@ -166,8 +166,8 @@ fn interval(judge: &Material<'_, '_>, w: &Weighed<'_>) -> Interval {
 /// The rules that claimed a group's intervals, with their parts of its excess.
 fn rules(group: &Group<'_>) -> Vec<(&'static str, f64)> {
     let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
-    for piece in &group.pieces {
-        *sums.entry(piece.piece.claim.rule).or_default() += piece.excess_ns;
+    for slice in &group.slices {
+        *sums.entry(slice.slice.claim.rule).or_default() += slice.excess_ns;
     }
     let all = group.excess_ns().max(1.0);
     let mut rules: Vec<_> = sums.into_iter().map(|(rule, ns)| (rule, ns / all)).collect();

@@ -12,7 +12,7 @@ use crate::cause::Cause;
 use crate::causes;
 use crate::causes::rule::{Described, Repeats};
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::facts::{doing, kernel_time};
 use crate::finding::{Confidence, Evidence, Finding, SEEN_IN};
 use crate::groups::weigh::Baseline;
@@ -45,13 +45,13 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     if let Some(repeats) = &repeats {
         // The code that loops is to blame, not the library that was called.
         group.place = Some(repeats.place.clone());
-    } else if group.is_nowhere(judge.scene) && group.culprit.is_some() {
+    } else if group.is_nowhere(judge.cx) && group.culprit.is_some() {
         group.place.clone_from(&group.culprit);
     }
     let group = &group;
     let mean_ns = mean_ns(group, &slow);
     let normal_requests = normals_with(judge, group, mean_ns);
-    let resource = main_resource(judge.scene, group);
+    let resource = main_resource(judge.cx, group);
     let sure = confidence::of(judge, group, share, slow.len(), normal_requests);
     let (mut confidence, mut missing) = (sure.level, sure.missing);
     if let Some(alone) = alone(judge, &slow) {
@@ -63,23 +63,23 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let slowest = slow.iter().take(TRACES).map(|i| judge.requests.slow[*i].row.id);
     let traces: Vec<_> = slowest.map(|id| judge.traces.request(id)).collect();
     let tids = slow.iter().map(|i| judge.requests.slow[*i].row.tid);
-    let seen = group.at_place(judge.scene).into_iter().filter(|w| w.piece.claim.stack != 0);
+    let seen = group.at_place(judge.cx).into_iter().filter(|w| w.slice.claim.stack != 0);
     let heaviest = seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
     let waiter = waiter(judge, group);
     let path = match (&group.place, heaviest) {
         _ if waiter.is_some() => waiter.iter().flat_map(|w| w.1.clone()).collect(),
-        (Some(place), Some(w)) => judge.scene.frames.path(w.piece.claim.stack, place),
+        (Some(place), Some(w)) => judge.cx.frames.path(w.slice.claim.stack, place),
         _ => Vec::new(),
     };
     let summary = summary(judge, group, &slow, mean_ns, resource.as_ref(), repeats.as_ref());
-    let places = unattributed::other_places(judge.scene, group).into_iter();
+    let places = unattributed::other_places(judge.cx, group).into_iter();
     let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
     let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
-    let caller = callers::of_group(judge.scene, group, repeats.as_ref());
+    let caller = callers::of_group(judge.cx, group, repeats.as_ref());
     // Where no stack was seen, the request that it cost most.
-    let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    let told = heaviest.or_else(costliest);
-    let row = told.map(|w| judge.requests.slow[w.request].row);
+    let costliest = || group.slices.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let shown = heaviest.or_else(costliest);
+    let row = shown.map(|w| judge.requests.slow[w.request].row);
     let name = row.map_or(0, |row| row.name);
     let on_loop = row.is_some_and(|row| row.on_loop);
     Some(Finding {
@@ -110,7 +110,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         resource,
         path,
         called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
-        request: judge.scene.capture.name(name).to_owned(),
+        request: judge.cx.capture.name(name).to_owned(),
         evidence: evidence(judge, group, mean_ns, repeats.as_ref(), &elsewhere),
         elsewhere,
         missing,
@@ -125,9 +125,9 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
 /// Where the request was while another thread did what the group reports, and how it came
 /// there.
 fn waiter(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(Place, Vec<String>)> {
-    let waiter = group.heaviest()?.piece.claim.waiter;
-    let place = judge.scene.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
-    let path = judge.scene.frames.path(waiter, &place);
+    let waiter = group.heaviest()?.slice.claim.waiter;
+    let place = judge.cx.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
+    let path = judge.cx.frames.path(waiter, &place);
     Some((place, path))
 }
 
@@ -138,19 +138,19 @@ fn advice(
     group: &Group<'_>,
     resource: Option<&Resource>,
 ) -> &'static str {
-    if blame::waits(judge.scene, group) != group.cause {
+    if blame::waits(judge.cx, group) != group.cause {
         return causes::event_loop_blocked::ADVICE_WAITS;
     }
     if group.cause == Cause::CpuStarved && group.culprit.is_some() {
         return causes::cpu_starved::ADVICE_OWN;
     }
     let blocked = group.cause == Cause::EventLoopBlocked;
-    if blocked && blame::doing(judge.scene, group) == Some(doing::LOADED) {
+    if blocked && blame::doing(judge.cx, group) == Some(doing::LOADED) {
         return causes::import::advice(resource);
     }
     let vain = resource.is_some_and(Resource::is_in_vain);
     let advice = causes::advice(group.cause, resource.filter(|_| group.culprit.is_none() || !vain));
-    match blame::through(judge.scene, group) {
+    match blame::through(judge.cx, group) {
         Some(_) if advice == causes::pool_wait::ADVICE => causes::pool_wait::ADVICE_CHAINED,
         _ => advice,
     }
@@ -167,7 +167,7 @@ fn alone(judge: &Material<'_, '_>, slow: &[usize]) -> Option<String> {
     if !one || normal.is_empty() || normal.iter().any(|r| r.row.name == own) {
         return None;
     }
-    let text = judge.scene.capture.name(own);
+    let text = judge.cx.capture.name(own);
     Some(format!(
         "every {text} was over the limit, none was normal to compare with; if that is its \
          nature, give it a limit of its own: slow=\"..., {text}>LIMIT\""
@@ -178,7 +178,7 @@ fn alone(judge: &Material<'_, '_>, slow: &[usize]) -> Option<String> {
 fn repeats(judge: &Material<'_, '_>, group: &Group<'_>, slow: &[usize]) -> Option<Repeats> {
     let ids = slow.iter().map(|i| (*i, judge.requests.slow[*i].row.id));
     let ids: Vec<(usize, u64)> = ids.collect();
-    repeats::of_group(judge.scene, group, &ids, judge.counts, judge.waits)
+    repeats::of_group(judge.cx, group, &ids, judge.counts, judge.waits)
 }
 
 /// Slow requests of which the group takes a tenth of the excess or more; of a group that is
@@ -186,7 +186,7 @@ fn repeats(judge: &Material<'_, '_>, group: &Group<'_>, slow: &[usize]) -> Optio
 fn slow_with(judge: &Material<'_, '_>, group: &Group<'_>, share: f64) -> Vec<usize> {
     let least = (share / 2.0).min(0.1);
     let mut sums = vec![0.0; judge.requests.slow.len()];
-    group.pieces.iter().for_each(|p| sums[p.request] += p.excess_ns);
+    group.slices.iter().for_each(|p| sums[p.request] += p.excess_ns);
     let enough = |i: &usize| {
         let request = &judge.requests.slow[*i];
         let typical = judge.requests.typical_of(request.row.name);
@@ -209,26 +209,26 @@ fn summary(
     resource: Option<&Resource>,
     repeats: Option<&Repeats>,
 ) -> String {
-    let tids = blame::tids(judge.scene, group);
-    let thread = tids.first().and_then(|tid| judge.scene.capture.thread_name(*tid));
-    let culprit_path = blame::path(judge.scene, group);
-    let retried = retries::called_between(judge.scene, group);
-    let through = blame::through(judge.scene, group);
+    let tids = blame::tids(judge.cx, group);
+    let thread = tids.first().and_then(|tid| judge.cx.capture.thread_name(*tid));
+    let culprit_path = blame::path(judge.cx, group);
+    let retried = retries::called_between(judge.cx, group);
+    let through = blame::through(judge.cx, group);
     let described = Described {
         place: group.place.as_ref(),
-        is_nowhere: group.is_nowhere(judge.scene),
-        task: running_task::named(judge.scene, group),
+        is_nowhere: group.is_nowhere(judge.cx),
+        task: running_task::named(judge.cx, group),
         culprit: group.culprit.as_ref(),
         culprit_path: &culprit_path,
         through: through.as_ref(),
         culprit_thread: thread,
-        culprit_doing: blame::doing(judge.scene, group),
+        culprit_doing: blame::doing(judge.cx, group),
         culprit_threads: tids.len(),
         culprit_is_task: blame::is_task(group),
         culprit_measured: blame::is_measured(group),
         resource,
-        timed_out: blame::timed_out(judge.scene, group),
-        waits: blame::waits(judge.scene, group),
+        timed_out: blame::timed_out(judge.cx, group),
+        waits: blame::waits(judge.cx, group),
         repeats,
         times: retries::waits(group) / of.len().max(1),
         retried: retried.as_ref(),
@@ -245,26 +245,26 @@ fn evidence(
     repeats: Option<&Repeats>,
     elsewhere: &[(Place, f64)],
 ) -> Vec<Evidence> {
-    let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
+    let seen = group.slices.iter().filter(|p| p.slice.claim.seen).count();
     let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
-    let waits = merged_by_request(group.pieces.iter().map(Weighed::part));
+    let waits = merged_by_request(group.slices.iter().map(Weighed::part));
     let longest = waits.iter().map(|(_, wait)| wait.ns()).max();
     let round = |ns: f64| (ns / 1e4).round() / 100.0;
     let mut out = vec![
         number("mean time in a slow request", round(mean_ns), "ms"),
         number("longest single interval", round(longest.unwrap_or(0) as f64), "ms"),
-        number("intervals", group.pieces.len() as f64, "count"),
+        number("intervals", group.slices.len() as f64, "count"),
         number("intervals seen by a sample or callback", seen as f64, "count"),
     ];
-    let exact = group.pieces.iter().filter(|p| p.piece.segment.exact).count();
+    let exact = group.slices.iter().filter(|p| p.slice.segment.exact).count();
     if exact > 0 {
         let what = "intervals with exact begin and end from switch records";
         out.push(number(what, exact as f64, "count"));
     }
-    let ran = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| s.state == State::Run);
+    let ran = group.slices.iter().map(|p| &p.slice.segment).filter(|s| s.state == State::Run);
     let kernel = matches!(group.cause, Cause::Cpu | Cause::DiskIo | Cause::PageFault);
     let used = ran.filter(|_| kernel).max_by_key(|s| s.ns());
-    if let Some(used) = used.and_then(|s| kernel_time::usage_around(judge.scene, s)) {
+    if let Some(used) = used.and_then(|s| kernel_time::usage_around(judge.cx, s)) {
         let (kernel, user) = (f64::from(used.system_us), f64::from(used.user_us));
         let share = (100.0 * kernel / (kernel + user).max(1.0)).round();
         out.push(number("kernel's share of the CPU time around the longest interval", share, "%"));
@@ -275,16 +275,16 @@ fn evidence(
         let what = format!("part of all excess that was waited at {}", place.short());
         out.push(number(&what, (100.0 * part).round(), "%"));
     }
-    out.extend(wakeups::evidence(judge.scene, group));
-    out.extend(waiters::evidence(judge.scene, group));
+    out.extend(wakeups::evidence(judge.cx, group));
+    out.extend(waiters::evidence(judge.cx, group));
     if let Some(repeats) = repeats {
-        let told = repeats.evidence().into_iter();
-        out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));
+        let shown = repeats.evidence().into_iter();
+        out.extend(shown.map(|(what, times)| number(&what, times as f64, "count")));
     }
-    for (calls, part) in unexplained::stacks(judge.scene, group) {
+    for (calls, part) in unexplained::stacks(judge.cx, group) {
         out.push(number(&format!("{SEEN_IN}{calls}"), (100.0 * part).round(), "%"));
     }
-    if let Some((what, part)) = running_task::evidence(judge.scene, group) {
+    if let Some((what, part)) = running_task::evidence(judge.cx, group) {
         out.push(number(&what, (100.0 * part).round(), "%"));
     }
     if let Some((function, part)) = native_part(judge, group) {
@@ -300,10 +300,10 @@ fn evidence(
 fn native_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(String, f64)> {
     let mut sums: std::collections::BTreeMap<String, u64> = Default::default();
     let (mut native, mut all) = (0u64, 0u64);
-    for piece in &group.pieces {
-        let ns = piece.piece.segment.ns();
+    for slice in &group.slices {
+        let ns = slice.slice.segment.ns();
         all += ns;
-        if let Some(frame) = judge.scene.frames.native(piece.piece.segment.stack()) {
+        if let Some(frame) = judge.cx.frames.native(slice.slice.segment.stack()) {
             native += ns;
             let base = frame.file.rsplit('/').next().unwrap_or(frame.file);
             *sums.entry(format!("{} ({base})", frame.function)).or_default() += ns;
@@ -316,24 +316,24 @@ fn native_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(String, f
 
 /// Of the requests `of`, which are in order.
 fn mean_ns(group: &Group<'_>, of: &[usize]) -> f64 {
-    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
-    own.map(|p| p.piece.segment.ns() as f64).sum::<f64>() / of.len().max(1) as f64
+    let own = group.slices.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    own.map(|p| p.slice.segment.ns() as f64).sum::<f64>() / of.len().max(1) as f64
 }
 
 /// Time without a CPU that counts as the group's work.
 fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
-    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
-    let ready = own.filter(|p| p.piece.segment.state == State::Ready);
-    ready.map(|p| p.piece.segment.ns() as f64).sum()
+    let own = group.slices.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    let ready = own.filter(|p| p.slice.segment.state == State::Ready);
+    ready.map(|p| p.slice.segment.ns() as f64).sum()
 }
 
 /// What most of the group's time was spent on that is known of it.
-fn main_resource(scene: &Scene<'_>, group: &Group<'_>) -> Option<Resource> {
+fn main_resource(cx: &Context<'_>, group: &Group<'_>) -> Option<Resource> {
     // By their words, so that of two that took as long it is always the same.
     let mut sums: BTreeMap<String, (&Resource, f64)> = BTreeMap::new();
-    for piece in group.at_place(scene) {
-        if let Some(resource) = &piece.piece.claim.resource {
-            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += piece.excess_ns;
+    for slice in group.at_place(cx) {
+        if let Some(resource) = &slice.slice.claim.resource {
+            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += slice.excess_ns;
         }
     }
     if group.cause == Cause::Import {

@@ -3,13 +3,13 @@
 use analysis::requests::{Judged, Requests};
 use capture::read::Traces;
 
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::weigh::Baseline;
 use crate::reported::repeats;
 
 /// What findings are made from.
 pub(crate) struct Material<'a, 'c> {
-    pub(crate) scene: &'a Scene<'c>,
+    pub(crate) cx: &'a Context<'c>,
     pub(crate) requests: &'a Requests<'c>,
     pub(crate) controls: &'a [Judged<'c>],
     /// What each of them spent.

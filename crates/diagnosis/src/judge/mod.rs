@@ -12,7 +12,7 @@ use capture::read::{Capture, Traces};
 use crate::cause::Cause;
 use crate::causes;
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::explain::trace::Trace;
 use crate::finding::{Diagnosis, Finding};
 use crate::groups::{divide, weigh};
@@ -47,22 +47,22 @@ pub fn diagnose_explained<'c>(
 
 fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace) -> Diagnosis<'c> {
     let mut requests = Requests::divide(capture, limit_ns);
-    let mut scene = Scene::judged(capture, requests.threshold_ns);
-    scene.trace = trace;
+    let mut cx = Context::judged(capture, requests.threshold_ns);
+    cx.trace = trace;
     let slow = count(&requests.slow);
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
     let failures = failures(&requests);
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
     requests.slow.truncate(MOST_SLOW);
     let controls = requests.controls(CONTROLS);
-    let spent = weigh::by_cause(&scene, &controls);
+    let spent = weigh::by_cause(&cx, &controls);
     let baseline = weigh::baseline(&spent);
-    let weighed = weigh::weigh(&scene, &requests, &baseline);
+    let weighed = weigh::weigh(&cx, &requests, &baseline);
     let mut suspects = suspects(&weighed, requests.slow.len());
-    suspects.extend(own_cost::mean_ms(&scene, &requests.slow).map(|ms| (OWN, ms)));
-    let groups = divide::divide(&scene, weighed);
+    suspects.extend(own_cost::mean_ms(&cx, &requests.slow).map(|ms| (OWN, ms)));
+    let groups = divide::divide(&cx, weighed);
     let counts = repeats::Counts::of(capture, &requests.slow, &controls);
-    let waits = repeats::waits(&scene, &groups);
+    let waits = repeats::waits(&cx, &groups);
     let excess: f64 = requests
         .slow
         .iter()
@@ -71,8 +71,8 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
     let traces = Traces::of(capture);
     let (controls, spent, traces) = (&controls[..], &spent[..], &traces);
     let (counts, waits) = (&counts, &waits);
-    let (scene, requests) = (&scene, &requests);
-    let judge = Material { scene, requests, controls, spent, traces, counts, waits, excess };
+    let (cx, requests) = (&cx, &requests);
+    let judge = Material { cx, requests, controls, spent, traces, counts, waits, excess };
     let mut findings: Vec<Finding> =
         groups.into_iter().filter_map(|g| group_finding::of(&judge, g)).collect();
     put_start_behind(&mut findings);
@@ -131,8 +131,8 @@ fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(&'static str, f64)> {
         ("locks", Cause::LockWait),
     ];
     let ms = |cause: Cause| {
-        let own = weighed.iter().filter(|w| w.piece.claim.cause == cause);
-        let sum: f64 = own.map(|w| w.piece.segment.ns() as f64).sum();
+        let own = weighed.iter().filter(|w| w.slice.claim.cause == cause);
+        let sum: f64 = own.map(|w| w.slice.segment.ns() as f64).sum();
         // An empty sum is -0.0.
         (sum / 1e6 / slow.max(1) as f64).max(0.0)
     };

@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 
 use super::json_values::{ms, place, round};
 use crate::explain::{
-    Blocker, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
+    BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
     Threshold,
 };
 
@@ -64,7 +64,7 @@ fn named(capture: &Capture, by: &str, tid: u32, at: Option<&Place>) -> Value {
     json!({"by": by, "thread": thread(capture, tid), "where": place(at)})
 }
 
-fn blocker(capture: &Capture, blocker: &Blocker) -> Value {
+fn blocker(capture: &Capture, blocker: &BlockerPart) -> Value {
     json!({
         "by": blocker.who.map(|(by, _)| by.id()),
         "thread": blocker.who.map(|(_, tid)| thread(capture, tid)),

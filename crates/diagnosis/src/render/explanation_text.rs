@@ -11,7 +11,7 @@ use capture::read::Capture;
 use format::wait::WaitKind;
 
 use crate::explain::{
-    Blocker, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
+    BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
     Threshold,
 };
 use crate::finding::Diagnosis;
@@ -154,7 +154,7 @@ impl Shown<'_> {
         text
     }
 
-    fn blocker(&self, blocker: &Blocker) -> String {
+    fn blocker(&self, blocker: &BlockerPart) -> String {
         let part = blocker.part * 100.0;
         match blocker.who {
             None => format!("{part:.0} % nobody known"),

@@ -13,13 +13,13 @@ const MOST: usize = 3;
 /// `Saved for: metric: queue.depth was 120: queue.depth>100.`, and a line for each series that the
 /// rule may speak of. Nothing for other captures.
 pub(crate) fn report(out: &mut String, capture: &Capture) {
-    let Some(told) = capture.meta.reason.strip_prefix(METRIC) else { return };
+    let Some(reason) = capture.meta.reason.strip_prefix(METRIC) else { return };
     // A String takes everything.
     let _ = writeln!(out, "Saved for: {}.", capture.meta.reason);
     let mut series: Vec<(String, Vec<f64>)> = Vec::new();
     for row in &capture.metrics {
         let name = capture.name(row.name);
-        if !has_word(told, name) {
+        if !has_word(reason, name) {
             continue;
         }
         let tags = row.tags.iter().map(|(key, value)| {
@@ -45,7 +45,7 @@ pub(crate) fn report(out: &mut String, capture: &Capture) {
         }
     }
     // The series that is named comes first.
-    series.sort_by_key(|(label, _)| !told.starts_with(label.as_str()));
+    series.sort_by_key(|(label, _)| !reason.starts_with(label.as_str()));
     for (label, values) in series.iter().take(MOST) {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         values.iter().for_each(|v| (low, high) = (low.min(*v), high.max(*v)));

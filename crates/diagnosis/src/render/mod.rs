@@ -1,4 +1,5 @@
-//! Layout.
+//! A verdict as a person, a program or a ticket reads it: text, JSON, Markdown, and the explanation
+//! behind it as text and JSON. Nothing here reads a capture beyond what a verdict names.
 
 pub(crate) mod explanation_json;
 pub(crate) mod explanation_text;

@@ -67,11 +67,11 @@ const MOST_FAILED: usize = 3;
 /// What failed, and that the capture was made for it; what is not known of the rest.
 pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
     if d.failed > 0 {
-        let told = d.failures.iter().take(MOST_FAILED);
-        let told: Vec<String> = told.map(|(name, n)| format!("{name} {n}")).collect();
+        let named = d.failures.iter().take(MOST_FAILED);
+        let named: Vec<String> = named.map(|(name, n)| format!("{name} {n}")).collect();
         let more = if d.failures.len() > MOST_FAILED { " and others" } else { "" };
         let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
-        let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", told.join(", "));
+        let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", named.join(", "));
     }
     let reason = d.capture.meta.reason.as_str();
     if reason.starts_with("error") {

@@ -18,29 +18,29 @@ use capture::read::Frame;
 
 use crate::cause::Cause;
 use crate::causes::rule::Repeats;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::Group;
 use crate::reported::retries;
 
 /// The caller to blame for a group without another culprit; None where the code at its place did it
 /// of its own.
-pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>) -> Option<Place> {
+pub fn of_group(cx: &Context<'_>, group: &Group<'_>, repeats: Option<&Repeats>) -> Option<Place> {
     // What keeps a loop is its own culprit.
     let itself = group.cause == Cause::EventLoopBlocked && group.culprit == group.place;
     let place = group.place.as_ref().filter(|_| itself || group.culprit.is_none())?;
-    let stack = group.heaviest()?.piece.claim.stack;
-    let is_user = |p: &Place| scene.frames.owner(&p.file) == Owner::User;
-    let of_library = scene.frames.owner(&place.file) == Owner::Library;
-    let called = || scene.frames.innermost_user(stack).filter(is_user);
+    let stack = group.heaviest()?.slice.claim.stack;
+    let is_user = |p: &Place| cx.frames.owner(&p.file) == Owner::User;
+    let of_library = cx.frames.owner(&place.file) == Owner::Library;
+    let called = || cx.frames.innermost_user(stack).filter(is_user);
     let found = match group.cause {
         Cause::Sleep if of_library => {
-            let tried = retries::called_between(scene, group).filter(is_user);
+            let tried = retries::called_between(cx, group).filter(is_user);
             tried.or_else(called)
         }
         Cause::Cpu | Cause::EventLoopBlocked | Cause::GcPause | Cause::PageFault if of_library => {
             called()
         }
-        _ => repeats.and_then(|_| who_calls_often(scene, stack)),
+        _ => repeats.and_then(|_| who_calls_often(cx, stack)),
     };
     let same = |p: &Place| (&p.qualified, &p.file) == (&place.qualified, &place.file);
     found.filter(|found| !same(found))
@@ -48,25 +48,25 @@ pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>)
 
 /// The innermost function of the program's own on a stack that is no helper, or in which a
 /// comprehension on the way is written.
-fn who_calls_often(scene: &Scene<'_>, stack: u32) -> Option<Place> {
-    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-    let own: Vec<Frame<'_>> = scene.frames.of(stack).filter(user).collect();
+fn who_calls_often(cx: &Context<'_>, stack: u32) -> Option<Place> {
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    let own: Vec<Frame<'_>> = cx.frames.of(stack).filter(user).collect();
     if let Some(at) = own.iter().position(|f| is_part_of_a_function(f.function)) {
         let written_in = own[at..].iter().find(|f| !is_part_of_a_function(f.function));
-        return written_in.map(|f| scene.frames.place(f));
+        return written_in.map(|f| cx.frames.place(f));
     }
-    let caller = own.iter().find(|f| !is_helper(scene, f));
-    caller.map(|f| scene.frames.place(f))
+    let caller = own.iter().find(|f| !is_helper(cx, f));
+    caller.map(|f| cx.frames.place(f))
 }
 
 /// Whether two functions of the program's own or more were seen to call this one.
-fn is_helper(scene: &Scene<'_>, helper: &Frame<'_>) -> bool {
+fn is_helper(cx: &Context<'_>, helper: &Frame<'_>) -> bool {
     let same = |f: &Frame<'_>| f.function == helper.function && f.file == helper.file;
     let mut callers: HashSet<(&str, &str)> = HashSet::new();
-    for stack in 1..=scene.capture.stacks.len() as u32 {
-        let mut own = scene.capture.frames(stack);
+    for stack in 1..=cx.capture.stacks.len() as u32 {
+        let mut own = cx.capture.frames(stack);
         if own.next().is_some_and(|f| same(&f)) {
-            let caller = own.find(|f| scene.frames.owner(f.file) == Owner::User && !same(f));
+            let caller = own.find(|f| cx.frames.owner(f.file) == Owner::User && !same(f));
             callers.extend(caller.map(|f| (f.function, f.file)));
         }
         if callers.len() > 1 {

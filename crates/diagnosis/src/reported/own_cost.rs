@@ -9,7 +9,7 @@ use analysis::requests::Judged;
 use capture::read::Capture;
 use format::metric::Numbers;
 
-use crate::context::Scene;
+use crate::context::Context;
 
 /// Names of dashcam's threads begin so.
 const THREADS: &str = "dashcam-";
@@ -17,17 +17,17 @@ const THREADS: &str = "dashcam-";
 const CPU_SECONDS: &str = "dashcam.sampler.cpu_seconds";
 
 /// Mean CPU time of dashcam's threads while a slow request ran, ms. None where nothing measures it.
-pub fn mean_ms(scene: &Scene<'_>, slow: &[Judged<'_>]) -> Option<f64> {
+pub fn mean_ms(cx: &Context<'_>, slow: &[Judged<'_>]) -> Option<f64> {
     let whole_ns: u64 = slow.iter().map(Judged::ns).sum();
-    let sampler_ns = reported(scene.capture)? * whole_ns as f64;
-    Some((sampler_ns + ran_ns(scene, slow) as f64) / 1e6 / slow.len().max(1) as f64)
+    let sampler_ns = reported(cx.capture)? * whole_ns as f64;
+    Some((sampler_ns + ran_ns(cx, slow) as f64) / 1e6 / slow.len().max(1) as f64)
 }
 
 /// Between two times off the CPU a thread ran; in front of its first and behind its last one
 /// nothing is known.
-fn ran_ns(scene: &Scene<'_>, slow: &[Judged<'_>]) -> u64 {
-    let own = |tid: &u32| scene.capture.thread_name(*tid).is_some_and(|n| n.starts_with(THREADS));
-    let threads = scene.capture.off_cpu.iter().filter(|(tid, _)| own(tid));
+fn ran_ns(cx: &Context<'_>, slow: &[Judged<'_>]) -> u64 {
+    let own = |tid: &u32| cx.capture.thread_name(*tid).is_some_and(|n| n.starts_with(THREADS));
+    let threads = cx.capture.off_cpu.iter().filter(|(tid, _)| own(tid));
     let runs = threads.flat_map(|(_, off)| off.windows(2).map(|w| (w[0].in_ns, w[1].out_ns)));
     let inside = |(from, to): (u64, u64)| -> u64 {
         let part = |r: &Judged<'_>| to.min(r.end_ns).saturating_sub(from.max(r.row.begin_ns));

@@ -24,7 +24,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::rule::{self, Counted, Repeats};
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::Group;
 
 pub const ADVICE: &str =
@@ -96,12 +96,12 @@ impl<'c> Counts<'c> {
 pub type Waits = HashMap<(usize, String, String), usize>;
 
 /// Counts the waits for a peer that switch records show.
-pub fn waits(scene: &Scene<'_>, groups: &[Group<'_>]) -> Waits {
+pub fn waits(cx: &Context<'_>, groups: &[Group<'_>]) -> Waits {
     let asks = groups.iter().filter(|g| g.cause == Cause::DownstreamWait);
-    let exact = asks.flat_map(|g| &g.pieces).filter(|w| w.piece.segment.exact);
+    let exact = asks.flat_map(|g| &g.slices).filter(|w| w.slice.segment.exact);
     let mut out = Waits::new();
     for (request, wait) in ended_by_request(exact.map(Weighed::part)) {
-        if let Some(place) = scene.frames.innermost_user(wait.stack) {
+        if let Some(place) = cx.frames.innermost_user(wait.stack) {
             *out.entry((request, place.qualified, place.file)).or_default() += 1;
         }
     }
@@ -110,7 +110,7 @@ pub fn waits(scene: &Scene<'_>, groups: &[Group<'_>]) -> Waits {
 
 /// What one line of a group's requests called many times; None when nothing counts it.
 pub fn of_group(
-    scene: &Scene<'_>,
+    cx: &Context<'_>,
     group: &Group<'_>,
     slow: &[(usize, u64)],
     counts: &Counts<'_>,
@@ -120,18 +120,18 @@ pub fn of_group(
     {
         return None;
     }
-    let (place, callee) = main_line(scene, &group.pieces)?;
-    let own = group.pieces.iter().filter(|w| slow.iter().any(|(i, _)| *i == w.request));
-    let ns = own.map(|w| w.piece.segment.ns()).sum();
+    let (place, callee) = main_line(cx, &group.slices)?;
+    let own = group.slices.iter().filter(|w| slow.iter().any(|(i, _)| *i == w.request));
+    let ns = own.map(|w| w.slice.segment.ns()).sum();
     let ids: Vec<u64> = slow.iter().map(|(_, id)| *id).collect();
     if let Some(found) = counts.many(&ids, ns) {
         return Some(Repeats { place, callee, ..found });
     }
     let key = |i: usize| (i, place.qualified.clone(), place.file.clone());
     let sum: usize = slow.iter().map(|(i, _)| waits.get(&key(*i)).copied().unwrap_or(0)).sum();
-    let (sum, counted) = match group.pieces.iter().any(|w| w.piece.segment.exact) {
+    let (sum, counted) = match group.slices.iter().any(|w| w.slice.segment.exact) {
         true => (sum, Counted::Waits),
-        false => (slices(scene, group, slow, &place), Counted::Slices),
+        false => (slices(cx, group, slow, &place), Counted::Slices),
     };
     let times = sum / slow.len();
     // A function of the program's own that the line called may be what loops.
@@ -141,26 +141,26 @@ pub fn of_group(
 
 /// How often the threads of these requests were given a CPU between two samples that found them
 /// waiting for a peer in the function of `place`.
-fn slices(scene: &Scene<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Place) -> usize {
+fn slices(cx: &Context<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Place) -> usize {
     if group.cause != Cause::DownstreamWait {
         return 0;
     }
     let mut spans: BTreeMap<(usize, u32), (u64, u64)> = BTreeMap::new();
     let of_slow = |w: &&Weighed<'_>| slow.iter().any(|(i, _)| *i == w.request);
-    for w in group.pieces.iter().filter(of_slow) {
-        let s = &w.piece.segment;
+    for w in group.slices.iter().filter(of_slow) {
+        let s = &w.slice.segment;
         let span = spans.entry((w.request, s.tid)).or_insert((s.from_ns, s.to_ns));
         *span = (span.0.min(s.from_ns), span.1.max(s.to_ns));
     }
     let waits = |s: &Sample| {
         use WaitKind::{PipeRead, Poll, SocketRead, SocketWrite};
-        let there = || scene.frames.innermost_user(s.stack);
+        let there = || cx.frames.innermost_user(s.stack);
         matches!(s.wait, SocketRead | SocketWrite | Poll | PipeRead)
             && there().is_some_and(|p| (&p.qualified, &p.file) == (&place.qualified, &place.file))
     };
     let between = |((_, tid), (from, to)): (&(usize, u32), &(u64, u64))| -> usize {
-        let looks = scene.samples_in(*tid, *from, *to);
-        let pairs = looks.windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
+        let samples = cx.samples_in(*tid, *from, *to);
+        let pairs = samples.windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
         pairs.map(|pair| turns(&pair[0], &pair[1])).sum()
     };
     spans.iter().map(between).sum()
@@ -178,15 +178,15 @@ fn turns(first: &Sample, second: &Sample) -> usize {
 
 /// The innermost line of the program's own that most of the claimed segments pass through, and the
 /// function of a library that it called.
-fn main_line(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<(Place, Option<String>)> {
+fn main_line(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<(Place, Option<String>)> {
     let mut sums: BTreeMap<(Place, Option<&str>), f64> = BTreeMap::new();
-    let seen = pieces.iter().filter(|w| w.piece.claim.stack != 0);
+    let seen = slices.iter().filter(|w| w.slice.claim.stack != 0);
     let total: f64 = seen.clone().map(|w| w.excess_ns).sum();
     for w in seen {
-        let stack = w.piece.claim.stack;
-        let Some(place) = scene.frames.innermost_user(stack) else { continue };
-        let of_user = |f: &capture::read::Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-        let inside = scene.frames.of(stack).take_while(|f| !of_user(f)).last();
+        let stack = w.slice.claim.stack;
+        let Some(place) = cx.frames.innermost_user(stack) else { continue };
+        let of_user = |f: &capture::read::Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+        let inside = cx.frames.of(stack).take_while(|f| !of_user(f)).last();
         let callee = inside.map(|f| last_part(f.function));
         *sums.entry((place, callee)).or_default() += w.excess_ns;
     }
@@ -196,7 +196,7 @@ fn main_line(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<(Place, Option
     }
     let (line, weight) = lines.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let own = line.clone();
-    if weight < MAIN * total || scene.frames.owner(&own.file) != Owner::User {
+    if weight < MAIN * total || cx.frames.owner(&own.file) != Owner::User {
         return None;
     }
     let here = sums.into_iter().filter(|((place, callee), _)| *place == own && callee.is_some());

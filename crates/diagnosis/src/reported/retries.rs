@@ -18,16 +18,16 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::claim::Weighed;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::Group;
 
 /// How many waits the claimed segments of a group are. 0 when not all of the times are exact, as
 /// estimates have no such edges.
 pub fn waits(group: &Group<'_>) -> usize {
-    if !group.pieces.iter().all(|p| p.piece.segment.exact) {
+    if !group.slices.iter().all(|p| p.slice.segment.exact) {
         return 0;
     }
-    let parts = group.pieces.iter().map(Weighed::part);
+    let parts = group.slices.iter().map(Weighed::part);
     // A pause is one each time, whatever its time limit: a retry sleeps in a loop. Others wait for
     // something.
     let all = match group.cause {
@@ -44,9 +44,9 @@ const SLIVER: u64 = 16;
 
 /// The function that the code of a sleep calls between its pauses, where samples show one most of
 /// the time: `call_stock`.
-pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+pub fn called_between(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
     let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
-    let all = merged_by_request(group.pieces.iter().map(Weighed::part));
+    let all = merged_by_request(group.slices.iter().map(Weighed::part));
     let mut found: BTreeMap<(String, String), (usize, Place)> = BTreeMap::new();
     for own in all.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)) {
         // By estimates, a sliver of the next wait is at the end of a request at times: no pause.
@@ -55,13 +55,13 @@ pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
         let Some(first) = pauses.next() else { continue };
         let last = pauses.next_back().unwrap_or(first);
         // A library that tries again calls it once more behind its last pause.
-        let end_ns = match scene.frames.package(&place.file) {
-            Some(_) => scene.request_end(last.tid, last.to_ns).unwrap_or(last.to_ns),
+        let end_ns = match cx.frames.package(&place.file) {
+            Some(_) => cx.request_end(last.tid, last.to_ns).unwrap_or(last.to_ns),
             None => last.from_ns,
         };
-        for look in scene.samples_in(first.tid, first.to_ns, end_ns) {
-            if look.wait != WaitKind::Sleep {
-                if let Some(callee) = callee(scene, look.stack, place) {
+        for sample in cx.samples_in(first.tid, first.to_ns, end_ns) {
+            if sample.wait != WaitKind::Sleep {
+                if let Some(callee) = callee(cx, sample.stack, place) {
                     let key = (callee.qualified.clone(), callee.file.clone());
                     found.entry(key).or_insert((0, callee)).0 += 1;
                 }
@@ -75,19 +75,19 @@ pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
 
 /// The function of the program's own or a library's that `place`'s function had called; of a pause
 /// in an installed library, what any function of that library had.
-fn callee(scene: &Scene<'_>, stack: u32, place: &Place) -> Option<Place> {
+fn callee(cx: &Context<'_>, stack: u32, place: &Place) -> Option<Place> {
     let own = |f: &capture::read::Frame<'_>| {
-        matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
+        matches!(cx.frames.owner(f.file), Owner::User | Owner::Library)
     };
-    let library = scene.frames.package(&place.file);
+    let library = cx.frames.package(&place.file);
     let is_its = |f: &capture::read::Frame<'_>| match library {
-        Some(_) => scene.frames.package(f.file) == library,
+        Some(_) => cx.frames.package(f.file) == library,
         None => f.function == place.qualified && f.file == place.file,
     };
     let mut called = None;
-    for frame in scene.frames.of(stack).filter(own) {
+    for frame in cx.frames.of(stack).filter(own) {
         if is_its(&frame) {
-            return called.map(|f| scene.frames.place(&f));
+            return called.map(|f| cx.frames.place(&f));
         }
         called = Some(frame);
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::cause::Cause;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::Group;
 
 /// Smallest part of a finding's time in one task that is reported.
@@ -14,14 +14,14 @@ const LEAST: f64 = 0.1;
 
 /// The task that most of the time passed in, and which part of it did. None: of another cause, or
 /// hardly any was seen.
-fn most<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
+fn most<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     if group.cause != Cause::EventLoopBlocked {
         return None;
     }
     // By id, so that other names change nothing.
     let (mut all, mut sums) = (0u64, BTreeMap::<u32, u64>::new());
-    for piece in &group.pieces {
-        let segment = &piece.piece.segment;
+    for slice in &group.slices {
+        let segment = &slice.slice.segment;
         all += segment.ns();
         if let Some(task) = segment.sample.map(|sample| sample.task).filter(|task| *task != 0) {
             *sums.entry(task).or_default() += segment.ns();
@@ -29,17 +29,17 @@ fn most<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     }
     let (task, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
     let part = ns as f64 / all.max(1) as f64;
-    (part >= LEAST).then(|| (scene.capture.name(task), part))
+    (part >= LEAST).then(|| (cx.capture.name(task), part))
 }
 
 /// What the evidence says of it, and the part.
-pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
-    most(scene, group).map(|(task, part)| (format!("part of it in the task `{task}`"), part))
+pub fn evidence(cx: &Context<'_>, group: &Group<'_>) -> Option<(String, f64)> {
+    most(cx, group).map(|(task, part)| (format!("part of it in the task `{task}`"), part))
 }
 
 /// The name that the program gave to the task in which most of the time passed. A name that is the
 /// coroutine's says no more than the place does.
-pub fn named<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<&'c str> {
-    let (task, part) = most(scene, group)?;
+pub fn named<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<&'c str> {
+    let (task, part) = most(cx, group)?;
     (part > 0.5 && !task.ends_with("()")).then_some(task)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use analysis::frames::{last_part, Owner};
 
 use crate::cause::Cause;
-use crate::context::Scene;
+use crate::context::Context;
 use crate::groups::Group;
 
 /// Stacks that are reported, and the calls of one, the innermost.
@@ -20,14 +20,14 @@ const LEAST: f64 = 0.05;
 /// The heaviest stacks of an unexplained finding, each as `handler() > price() > cache.py:31 get()`
 /// with its part of the finding's time, the heaviest first. None of other findings, and of time in
 /// which no stack was seen.
-pub fn stacks(scene: &Scene<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
+pub fn stacks(cx: &Context<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
     if group.cause != Cause::Unknown {
         return Vec::new();
     }
     let all = group.excess_ns().max(1.0);
     let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for piece in group.pieces.iter().filter(|w| w.piece.claim.stack != 0) {
-        *sums.entry(calls(scene, piece.piece.claim.stack)).or_default() += piece.excess_ns;
+    for slice in group.slices.iter().filter(|w| w.slice.claim.stack != 0) {
+        *sums.entry(calls(cx, slice.slice.claim.stack)).or_default() += slice.excess_ns;
     }
     let mut parts: Vec<_> = sums.into_iter().map(|(calls, ns)| (calls, ns / all)).collect();
     parts.retain(|(calls, part)| !calls.is_empty() && *part >= LEAST);
@@ -37,14 +37,14 @@ pub fn stacks(scene: &Scene<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
 }
 
 /// The program's and libraries' calls; the interpreter's where there are no others.
-fn calls(scene: &Scene<'_>, stack: u32) -> String {
-    let own = |file: &str| matches!(scene.frames.owner(file), Owner::User | Owner::Library);
-    let any = scene.frames.any(stack, |f| own(f.file));
-    let told = scene.frames.of(stack).filter(|f| !any || own(f.file));
-    let mut told = told.filter(|f| f.function != "<module>").take(CALLS);
-    let Some(innermost) = told.next() else { return String::new() };
-    let mut names: Vec<String> = told.map(|f| format!("{}()", last_part(f.function))).collect();
+fn calls(cx: &Context<'_>, stack: u32) -> String {
+    let own = |file: &str| matches!(cx.frames.owner(file), Owner::User | Owner::Library);
+    let any = cx.frames.any(stack, |f| own(f.file));
+    let shown = cx.frames.of(stack).filter(|f| !any || own(f.file));
+    let mut shown = shown.filter(|f| f.function != "<module>").take(CALLS);
+    let Some(innermost) = shown.next() else { return String::new() };
+    let mut names: Vec<String> = shown.map(|f| format!("{}()", last_part(f.function))).collect();
     names.reverse();
-    names.push(scene.frames.place(&innermost).short());
+    names.push(cx.frames.place(&innermost).short());
     names.join(" > ")
 }

@@ -4,7 +4,7 @@
 
 use analysis::frames::Frames;
 use analysis::requests::{Judged, Requests};
-use diagnosis::{critical_path, Piece, Scene};
+use diagnosis::{critical_path, Context, Slice};
 
 use super::states::word;
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
@@ -55,7 +55,7 @@ pub(crate) const PIECES: Table = Table {
 fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let mut requests = Requests::divide(capture, |name| source.limit_ns(name));
-    let scene = Scene::judged(capture, requests.threshold_ns);
+    let scene = Context::judged(capture, requests.threshold_ns);
     requests.slow.truncate(MOST);
     let slow = requests.slow.iter().map(|r| (true, *r));
     let normal = requests.controls(MOST);
@@ -77,7 +77,7 @@ fn row(
     sink: &mut Sink<'_>,
     (request, is_slow): (u64, bool),
     frames: &Frames<'_>,
-    piece: &Piece<'_>,
+    piece: &Slice<'_>,
 ) -> Result<(), Halt> {
     let (segment, claim) = (&piece.segment, &piece.claim);
     let target = claim.resource.as_ref().map(ToString::to_string);
@@ -87,7 +87,7 @@ fn row(
     };
     let place = place.map(|p| p.short());
     // The culprit is a task of an event loop; it runs on the loop's thread.
-    let culprit = claim.culprit;
+    let culprit = claim.blocker;
     let blamed = culprit.and_then(|c| frames.innermost(c.stack)).map(|p| p.short());
     sink.row([
         int(request),
