@@ -7,6 +7,8 @@
  *   cc -DPy_BUILD_CORE -I$P/include/python3.11 -I$P/include/python3.11/internal \
  *      layout_check.c -o check && ./check
  *
+ * `./check published` prints the words of _Py_DebugOffsets instead (3.14 and later).
+ *
  * It is never linked into anything that ships. Lock objects are not in the headers: their layout
  * (PyObject_HEAD, lock word, and for RLock the owner) is checked by the lock tests instead.
  */
@@ -19,9 +21,14 @@
 #include <internal/pycore_frame.h>
 #endif
 #include <internal/pycore_interp.h>
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_debug_offsets.h>
+#include <internal/pycore_stackref.h>
+#endif
 #include <internal/pycore_runtime.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 static void show(const char *name, long offset) { printf("%s %ld\n", name, offset); }
 
@@ -72,17 +79,25 @@ static void runtime_and_threads(void) {
 #else
     show("thread_cframe", -1);
 #endif
+#if PY_VERSION_HEX >= 0x030F0000
+    show("thread_base_frame", offsetof(PyThreadState, base_frame));
+#else
+    show("thread_base_frame", -1);
+#endif
 }
 
 static void frames(void) {
 #if PY_VERSION_HEX >= 0x030D0000
     show("frame_code", offsetof(_PyInterpreterFrame, f_executable));
+    show("frame_function", offsetof(_PyInterpreterFrame, f_funcobj));
     show("frame_instruction", offsetof(_PyInterpreterFrame, instr_ptr));
 #elif PY_VERSION_HEX >= 0x030B0000
     show("frame_code", offsetof(_PyInterpreterFrame, f_code));
+    show("frame_function", -1);
     show("frame_instruction", offsetof(_PyInterpreterFrame, prev_instr));
 #else
     show("frame_code", offsetof(PyFrameObject, f_code));
+    show("frame_function", -1);
     show("frame_instruction", offsetof(PyFrameObject, f_lasti));
 #endif
 #if PY_VERSION_HEX >= 0x030B0000
@@ -105,23 +120,39 @@ static void frames(void) {
 }
 
 static void suspended(void) {
-#if PY_VERSION_HEX >= 0x030B0000
+#if PY_VERSION_HEX >= 0x030E0000
+    show("frame_top", offsetof(_PyInterpreterFrame, stackpointer));
+    show("reference_tag", Py_INT_TAG | Py_TAG_REFCNT);
+#elif PY_VERSION_HEX >= 0x030B0000
     show("frame_top", offsetof(_PyInterpreterFrame, stacktop));
-    show("generator_frame", offsetof(PyGenObject, gi_iframe));
-    show("generator_state", offsetof(PyGenObject, gi_frame_state));
-#else
-#if PY_VERSION_HEX >= 0x030A0000
+    show("reference_tag", 0);
+#elif PY_VERSION_HEX >= 0x030A0000
     show("frame_top", offsetof(PyFrameObject, f_stackdepth));
+    show("reference_tag", 0);
 #else
     show("frame_top", offsetof(PyFrameObject, f_stacktop));
+    show("reference_tag", 0);
 #endif
+#if PY_VERSION_HEX >= 0x030B0000
+    show("generator_frame", offsetof(PyGenObject, gi_iframe));
+    show("generator_state", offsetof(PyGenObject, gi_frame_state));
+    show("generator_running", FRAME_EXECUTING & 0xff);
+#if PY_VERSION_HEX >= 0x030D0000
+    show("generator_awaiting", FRAME_SUSPENDED_YIELD_FROM & 0xff);
+#else
+    show("generator_awaiting", FRAME_SUSPENDED & 0xff);
+#endif
+#else
     show("generator_frame", offsetof(PyGenObject, gi_frame));
     show("generator_state", -1);
+    show("generator_running", -1);
+    show("generator_awaiting", -1);
 #endif
     show("function_code", offsetof(PyFunctionObject, func_code));
     show("function_closure", offsetof(PyFunctionObject, func_closure));
     show("type_flags", offsetof(PyTypeObject, tp_flags));
     show("type_base", offsetof(PyTypeObject, tp_base));
+    show("tuple_items", offsetof(PyTupleObject, ob_item));
 }
 
 static void code_and_strings(void) {
@@ -153,7 +184,22 @@ static void code_and_strings(void) {
     show("compact_data", sizeof(PyCompactUnicodeObject));
 }
 
-int main(void) {
+#if PY_VERSION_HEX >= 0x030E0000
+/* What such an interpreter publishes about itself, a word a line. */
+static void published(void) {
+    _Py_DebugOffsets offsets = _Py_DebugOffsets_INIT(_Py_Debug_Cookie);
+    const uint64_t *words = (const uint64_t *)&offsets;
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(*words); i++) printf("%llu\n", (unsigned long long)words[i]);
+}
+#else
+static void published(void) {}
+#endif
+
+int main(int count, char **arguments) {
+    if (count > 1 && !strcmp(arguments[1], "published")) {
+        published();
+        return 0;
+    }
     runtime_and_threads();
     frames();
     suspended();

@@ -1,9 +1,10 @@
 //! Attach: decides whether this interpreter can be read, before anything is reported about it.
 //!
-//! How it works: the version picks a table of offsets (3.13 publishes most itself). The table is
-//! then tried on the live interpreter: the GIL's switch interval must be a sensible number, the
-//! thread list must contain a thread that the kernel knows, and a stack must end in a code object,
-//! recognised by its type.
+//! How it works: the version picks a table of offsets (3.13 and later publish most themselves). The
+//! table is then tried on the live interpreter: the GIL's switch interval must be a sensible
+//! number, the thread list must contain a thread that the kernel knows, and a stack must end in a
+//! code object, recognised by its type. From 3.14 on that frame and its code are tried, too: see
+//! `self_test`.
 //!
 //! What it promises: a wrong layout is refused with a reason and never yields garbage. What is
 //! missing on purpose: guessing. An unknown version is refused; then the host reads stacks through
@@ -12,43 +13,15 @@
 use super::frames::Walker;
 use super::layout::{object, Layout};
 use super::threads::Threads;
-use super::{published, RuntimeInfo};
-use std::fmt;
+use super::unsupported::{refused, Unsupported};
+use super::{published, self_test, RuntimeInfo};
 use sys::mem::Reader;
-
-/// Why this interpreter cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// What was read.
-    pub thing: &'static str,
-    /// What was found there.
-    pub found: String,
-    /// What was wanted.
-    pub wanted: String,
-    /// What the user can do.
-    pub remedy: &'static str,
-}
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported { thing, found, wanted, remedy } = self;
-        write!(f, "cannot read Python stacks: {thing} is {found}, wanted {wanted}; {remedy}")
-    }
-}
-
-impl std::error::Error for Unsupported {}
-
-const REMEDY: &str = "use CPython 3.9 to 3.13 with the GIL";
-
-pub(super) fn refused(thing: &'static str, found: String, wanted: &str) -> Unsupported {
-    Unsupported { thing, found, wanted: wanted.to_owned(), remedy: REMEDY }
-}
 
 /// The layout for this interpreter: from the table, and from 3.13 on as published.
 pub(super) fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsupported> {
     let Some(table) = Layout::of(info.version_hex) else {
         let found = format!("{:#010x}", info.version_hex);
-        return Err(refused("Python version", found, "3.9 to 3.13"));
+        return Err(refused("Python version", found, "3.9 to 3.15"));
     };
     if info.version_hex >> 16 >= 0x030d {
         return published::overlay(mem, info.runtime, info.version_hex, table);
@@ -102,17 +75,26 @@ fn check_once(
         let found = format!("{} threads unknown to the kernel", threads.seen.len());
         return Err(refused("thread list", found, "one that is running"));
     }
-    let ends_in_code = threads.seen.iter().any(|thread| {
-        walker.walk(mem, layout, thread.state, 1).is_ok()
-            && walker.frames.first().is_some_and(|leaf| {
-                let kind = mem.word(leaf.code.wrapping_add(object::TYPE));
-                kind.is_ok_and(|kind| kind == info.types.code)
-            })
-    });
-    if !ends_in_code {
-        return Err(refused("innermost frame", "without a code object".into(), "a code object"));
+    let mut tried =
+        Err(refused("innermost frame", "without a code object".into(), "a code object"));
+    let kinds = (info.types.code, info.types.builtin_method);
+    for thread in &threads.seen {
+        if walker.walk(mem, layout, thread.state, 1).is_err() {
+            continue;
+        }
+        let Some(leaf) = walker.frames.first() else { continue };
+        let kind = mem.word(leaf.code.wrapping_add(object::TYPE));
+        if kind.is_ok_and(|kind| kind == info.types.code) {
+            tried = match layout.has_tags() {
+                true => self_test::check(mem, layout, kinds, (leaf.address, leaf.code)),
+                false => Ok(()),
+            };
+        }
+        if tried.is_ok() {
+            break;
+        }
     }
-    Ok(())
+    tried
 }
 
 #[cfg(test)]
@@ -136,13 +118,13 @@ mod tests {
     #[test]
     fn unknown_versions_and_strange_memory_are_refused_with_a_reason() {
         assert_eq!(
-            why_not(info(0x030e_00f0, 0)),
-            "cannot read Python stacks: Python version is 0x030e00f0, wanted 3.9 to 3.13; \
-             use CPython 3.9 to 3.13 with the GIL"
+            why_not(info(0x0310_00f0, 0)),
+            "cannot read Python stacks: Python version is 0x031000f0, wanted 3.9 to 3.15; \
+             use CPython 3.9 to 3.15 with the GIL"
         );
         let zeros = vec![0u64; 4096];
         let runtime = zeros.as_ptr() as usize;
-        for minor in 9..=13 {
+        for minor in 9..=15 {
             let answer = why_not(info((3 << 24) | (minor << 16), runtime));
             assert!(answer.starts_with("cannot read Python stacks: "), "{answer}");
             let answer = why_not(info((3 << 24) | (minor << 16), 64));

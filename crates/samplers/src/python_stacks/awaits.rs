@@ -37,14 +37,15 @@ use super::words::{int_at, word_at};
 use super::{Frame, PythonStacks, Torn, CODE_GONE, TRIES};
 use format::wait::AwaitKind;
 
+/// From 3.15 on the awaited object is below the place of an index, which is empty for what is
+/// awaited.
+const ABOVE_AWAITED: usize = 1;
 /// Coroutines and other links of one task.
 const MOST_LINKS: usize = 256;
 /// Frames of a chain.
 const MOST_FRAMES: usize = 512;
 /// A coroutine's head and the beginning of its frame.
 pub(super) const LINK_BYTES: usize = 256;
-/// The states of a coroutine's frame from 3.11 on (one byte): suspended in an `await`.
-const AWAITING: i8 = -1;
 
 /// Offsets of the fields of `_asyncio.Task`. Only its source has them; no header does.
 #[derive(Clone, Copy, Debug)]
@@ -336,23 +337,30 @@ impl PythonStacks {
         if !layout.has_chunks() {
             return self.link_object(word_at(bytes, layout.generator_frame), chain);
         }
-        let state = bytes.get(layout.generator_state).copied()? as i8;
-        if state > 0 {
+        let state = bytes.get(layout.generator_state).copied()?;
+        let running = layout.generator_running as u8;
+        if state as i8 > running as i8 {
             return None;
         }
-        chain.running |= state == 0;
+        chain.running |= state == running;
         let place = address.wrapping_add(layout.generator_frame);
         let head = bytes.get(layout.generator_frame..)?;
         chain.frames.push(parse_frame(layout, place, head));
-        if state != AWAITING {
+        if state != layout.generator_awaiting as u8 {
             return None;
         }
-        let depth = usize::try_from(int_at(head, layout.frame_top)).ok()?.checked_sub(1)?;
-        let slot = layout.frame_locals.checked_add(depth.checked_mul(8)?)?;
-        match head.get(slot..slot + 8) {
+        let word = |slot: usize| match head.get(slot..slot.checked_add(8)?) {
             Some(_) => Some(word_at(head, slot)),
             None => self.mem.word(place.wrapping_add(slot)).ok(),
+        };
+        if !layout.has_tags() {
+            let depth = usize::try_from(int_at(head, layout.frame_top)).ok()?.checked_sub(1)?;
+            return word(layout.frame_locals.checked_add(depth.checked_mul(8)?)?);
         }
+        let top = word_at(head, layout.frame_top).wrapping_sub(place);
+        let slots = (1..=ABOVE_AWAITED + 1).map(|depth| top.wrapping_sub(8 * depth));
+        let mut slots = slots.filter(|slot| *slot >= layout.frame_locals);
+        slots.find_map(|slot| word(slot).map(|word| layout.untagged(word)).filter(|a| *a != 0))
     }
 
     /// Up to 3.10 the frame is an object of its own.
@@ -393,14 +401,17 @@ impl PythonStacks {
 fn live_count(mem: &sys::mem::Reader, layout: &Layout, frame: &RawFrame) -> Option<usize> {
     let word = |offset: usize| mem.word(frame.address.wrapping_add(offset)).ok();
     let top = word(layout.frame_top)?;
-    if layout.has_chunks() {
+    if layout.has_chunks() && !layout.has_tags() {
         return usize::try_from(top as u32 as i32).ok();
     }
     let locals = frame.address.wrapping_add(layout.frame_locals);
-    let values = word(layout.frame_value_stack)?;
     let end = match layout.instruction_unit {
         1 => top,
-        _ => values.wrapping_add(usize::try_from(top as u32 as i32).ok()? * 8),
+        _ if layout.has_tags() => top,
+        _ => {
+            let values = word(layout.frame_value_stack)?;
+            values.wrapping_add(usize::try_from(top as u32 as i32).ok()? * 8)
+        }
     };
     let count = end.wrapping_sub(locals) / 8;
     (count < 1 << 16).then_some(count)

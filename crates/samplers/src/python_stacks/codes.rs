@@ -33,8 +33,10 @@ pub const MAX_CODES: usize = 64 * 1024;
 const MAX_TABLE_BYTES: usize = 64 << 20;
 const MAX_LINE_TABLE: usize = 1 << 20;
 /// A larger reference count is not valid: the allocator writes an address over the count of an
-/// object that was freed.
+/// object that was freed. From 3.14 on the count has 32 bits, 16 that are 0 and 16 flags behind it.
 const MAX_REFERENCES: usize = 1 << 36;
+const COUNT_BITS: u32 = 32;
+const FLAGS_FROM: u32 = 48;
 /// Heads are read in batches of this many.
 const BATCH: usize = 256;
 
@@ -396,7 +398,7 @@ fn uses_a_name(mem: &Reader, layout: &Layout, code: usize, names: &[&str]) -> bo
     let Ok(tuple) = mem.word(code.wrapping_add(layout.code_names)) else { return false };
     let Ok(count) = mem.word(tuple.wrapping_add(object::SIZE)) else { return false };
     let mut items = vec![0; count.min(MAX_NAMES) * 8];
-    if mem.read(tuple.wrapping_add(object::ITEMS), &mut items).is_err() {
+    if mem.read(tuple.wrapping_add(layout.tuple_items), &mut items).is_err() {
         return false;
     }
     let texts: Vec<usize> = items.chunks_exact(8).map(|item| word_at(item, 0)).collect();
@@ -410,9 +412,17 @@ fn uses_a_name(mem: &Reader, layout: &Layout, code: usize, names: &[&str]) -> bo
     })
 }
 
+/// Whether an object's first word is the count of one that is alive.
+fn is_count(layout: &Layout, word: usize) -> bool {
+    match layout.has_tags() {
+        true => word as u32 != 0 && (word & ((1 << FLAGS_FROM) - 1)) >> COUNT_BITS == 0,
+        false => (1..MAX_REFERENCES).contains(&word),
+    }
+}
+
 /// The identity in a head; all zero but the pointer when this is no code object.
 fn identity_of(layout: &Layout, code_type: usize, pointer: usize, head: &[u8]) -> Identity {
-    let alive = (1..MAX_REFERENCES).contains(&word_at(head, object::REFERENCES));
+    let alive = is_count(layout, word_at(head, object::REFERENCES));
     if !alive || word_at(head, object::TYPE) != code_type {
         return Identity { pointer, ..Identity::default() };
     }

@@ -4,6 +4,7 @@ use super::*;
 
 /// 3.13's offsets; the code objects below are laid out by them in the test's own memory.
 const VERSION: u32 = 0x030d_00f0;
+const NEWEST: u32 = 0x030f_02f0;
 const CODE_TYPE: usize = 0x7777_0000;
 
 fn address(words: &[u64]) -> usize {
@@ -49,7 +50,7 @@ impl Fake {
     fn new(layout: &Layout, name: &str) -> Fake {
         let (name, file) = (string(name), string("/srv/app.py"));
         let (lines, exceptions, names) = (bytes(&LINES), bytes(&[]), vec![1, 0, 0]);
-        let mut code = vec![0u64; 32];
+        let mut code = vec![0u64; 40];
         let mut put = |offset: usize, words: &[u64]| code[offset / 8] = address(words) as u64;
         put(layout.code_file, &file);
         put(layout.code_name, &name);
@@ -77,9 +78,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let layout = Layout::of(VERSION).expect("a version that is known");
+        Bench::of(VERSION)
+    }
+
+    fn of(version_hex: u32) -> Bench {
+        let layout = Layout::of(version_hex).expect("a version that is known");
         let mem = Reader::new().expect("a process may read itself");
-        let codes = Codes::new(VERSION, CODE_TYPE, &layout);
+        let codes = Codes::new(version_hex, CODE_TYPE, &layout);
         Bench { mem, layout, codes, counters: Counters::default() }
     }
 
@@ -220,4 +225,20 @@ fn a_freed_code_object_is_none_and_a_glance_keeps_nothing() {
     fake.code[0] = address(&fake.lines) as u64;
     assert_eq!(bench.look(&[fake.at()]), [None]);
     assert_eq!(bench.codes.glance(&bench.mem, &bench.layout, fake.at()), None);
+}
+
+/// From 3.14 on flags lie above the count, which alone would look like a very large one.
+#[test]
+fn a_count_below_flags_is_alive_and_an_address_is_not() {
+    let mut bench = Bench::of(NEWEST);
+    let mut fake = Fake::new(&bench.layout, "handler");
+    for alive in [1, 0x0005_0000_0000_0003, 0x0005_0000_c000_0000] {
+        fake.code[0] = alive;
+        let ids = bench.look(&[fake.at()]);
+        assert_eq!(bench.name(ids[0]), Some("handler"), "{alive:#x}");
+    }
+    for freed in [0, 0x0005_0000_0000_0000, address(&fake.lines) as u64, 0x7f12_3456_7890] {
+        fake.code[0] = freed;
+        assert_eq!(bench.look(&[fake.at()]), [None], "{freed:#x}");
+    }
 }

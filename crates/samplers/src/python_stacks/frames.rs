@@ -14,7 +14,8 @@
 //! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was
 //! walked before is copied with one call for all of it, and compared: see `kept`. Freed frame
 //! objects are chained through the same pointer in CPython's free list, which looks like a stack at
-//! rest: their reference count of zero shows that they are freed.
+//! rest: their reference count of zero shows that they are freed. From 3.15 on a stack ends in a
+//! sentinel inside the thread state: a chain that ends elsewhere was read while it changed.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `settle` computes how much of it two walks agree on. What is missing on
@@ -28,8 +29,10 @@ use super::Torn;
 use std::io;
 use sys::mem::{Buffer, Piece, Reader};
 
-/// The owner byte of an entry trampoline on the C stack: not a frame of the program (3.12+).
-pub(super) const OWNED_BY_C_STACK: u8 = 3;
+/// The owner byte of an entry trampoline on the C stack, which is not a frame of the program
+/// (3.12+), and of the sentinel that ends a stack (3.15+). 3.14 has one more for the C stack.
+pub(super) const OWNED_BY_INTERPRETER: u8 = 3;
+const OWNED_BY_C_STACK: u8 = 4;
 /// The owner byte of a generator's frame: complete even before its first instruction.
 pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 
@@ -71,7 +74,7 @@ pub(super) struct Link {
 
 impl Link {
     pub fn parse(layout: &Layout, address: usize, head: &[u8]) -> Link {
-        let code = word_at(head, layout.frame_code);
+        let code = layout.untagged(word_at(head, layout.frame_code));
         if layout.has_chunks() {
             let owner = head.get(layout.frame_owner).copied().unwrap_or(0);
             let instruction = word_at(head, layout.frame_instruction);
@@ -85,12 +88,12 @@ impl Link {
         Link { address, code, instruction, owner }
     }
 
-    /// False for an entry trampoline.
+    /// False for an entry trampoline, and for the sentinel.
     pub fn is_frame(&self) -> bool {
-        self.owner != OWNED_BY_C_STACK
+        !matches!(self.owner, OWNED_BY_INTERPRETER | OWNED_BY_C_STACK)
     }
 
-    /// None for an entry trampoline.
+    /// None for an entry trampoline, and for the sentinel.
     pub fn frame(&self, layout: &Layout) -> Option<RawFrame> {
         let Link { address, code, instruction, owner } = *self;
         let offset = if layout.has_chunks() {
@@ -116,6 +119,8 @@ pub(super) struct Walker {
     used: usize,
     /// The `_PyCFrame` that pointed to the innermost frame, 0 where there is none.
     c_frame: usize,
+    /// The sentinel that the stack must end in, 0 where there is none.
+    sentinel: usize,
     chunks: Vec<Chunk>,
     links: Vec<Link>,
     kept: KeptStacks,
@@ -133,6 +138,7 @@ impl Walker {
             bytes: Buffer::new(ROOM)?,
             used: 0,
             c_frame: 0,
+            sentinel: 0,
             chunks: Vec::new(),
             links: Vec::new(),
             kept: KeptStacks::default(),
@@ -146,6 +152,7 @@ impl Walker {
     fn begin(&mut self) {
         self.used = 0;
         self.c_frame = 0;
+        self.sentinel = 0;
         self.chunks.clear();
         self.links.clear();
         self.frames.clear();
@@ -166,13 +173,15 @@ impl Walker {
         let mut head = [0u8; THREAD_HEAD];
         let head = head.get_mut(..thread_head(layout)).ok_or(Torn("thread state layout"))?;
         mem.read(state, head).map_err(|_| Torn("thread state gone"))?;
+        self.sentinel = word_at(head, layout.thread_base_frame);
         let mut next = word_at(head, layout.thread_frame);
         if layout.cframe_frame != ABSENT && next != 0 {
             self.c_frame = next;
             let address = next.wrapping_add(layout.cframe_frame);
             next = mem.word(address).map_err(|_| Torn("C frame gone"))?;
         }
-        if layout.has_chunks() && next != 0 {
+        // A thread that runs no Python code may have no chunk.
+        if layout.has_chunks() && next != self.sentinel {
             let chunk = word_at(head, layout.thread_chunk);
             let top = word_at(head, layout.thread_chunk_top);
             self.copy_newest(mem, chunk, top)?;
@@ -219,6 +228,7 @@ impl Walker {
         let next = kept.innermost(layout, &self.bytes)?;
         self.used = kept.length();
         self.c_frame = kept.c_frame();
+        self.sentinel = word_at(&self.bytes, layout.thread_base_frame);
         let (count, after) = kept.compare(layout, &self.bytes, 0, next);
         self.same = kept.is_whole(count, after);
         if self.same {
@@ -272,7 +282,11 @@ impl Walker {
                 return Err(Torn("chain without an end"));
             }
         }
-        Ok(())
+        let end = self.links.last().map_or(self.sentinel, |link| link.address);
+        match self.truncated || self.sentinel == 0 || end == self.sentinel {
+            true => Ok(()),
+            false => Err(Torn("stack without its sentinel")),
+        }
     }
 
     /// The kept stack, when the last walk found it unchanged: then `frames` is empty until
@@ -524,7 +538,8 @@ fn thread_head(layout: &Layout) -> usize {
 
 fn frame_head(layout: &Layout) -> usize {
     let last = layout.frame_instruction.max(layout.frame_previous).max(layout.frame_code);
-    last + 16
+    let owner = if layout.has_chunks() { layout.frame_owner + 1 } else { 0 };
+    (last + 16).max(owner.next_multiple_of(8))
 }
 
 pub(super) fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {

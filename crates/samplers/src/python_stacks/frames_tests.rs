@@ -1,4 +1,5 @@
-//! How much of a stack two walks agree on.
+//! How much of a stack two walks agree on; stacks of 3.14 and 3.15 in the test's own memory: tagged
+//! references, trampolines, the sentinel.
 
 use super::*;
 
@@ -28,4 +29,168 @@ fn truncated_walks_meet_where_both_have_frames() {
     let first = stack(&[(30, 3, 8), (20, 2, 4)]);
     let second = stack(&[(40, 4, 0), (30, 3, 8)]);
     assert_eq!(settle(&first, &second), 1);
+}
+
+const V3_14: u32 = 0x030e_0af0;
+const V3_15: u32 = 0x030f_02f0;
+/// Words of a frame with a few slots.
+const FRAME: usize = 16;
+const CODES: [usize; 3] = [0x1_0000, 0x2_0000, 0x3_0000];
+const NONE: usize = 0x9_0000;
+
+/// A thread state with one chunk, in which frames lie one behind the other.
+struct Thread {
+    layout: Layout,
+    state: Vec<usize>,
+    chunk: Vec<usize>,
+    frames: usize,
+    trampoline: Vec<usize>,
+    sentinel: Vec<usize>,
+    generator: Vec<usize>,
+}
+
+fn at(words: &[usize]) -> usize {
+    words.as_ptr() as usize
+}
+
+fn put(words: &mut [usize], offset: usize, value: usize) {
+    words[offset / 8] = value;
+}
+
+/// Fills in a frame. `code`: with its tag.
+fn fill(layout: &Layout, frame: &mut [usize], code: usize, owner: u8, previous: usize) {
+    put(frame, layout.frame_code, code);
+    put(frame, layout.frame_previous, previous);
+    put(frame, layout.frame_instruction, (code & !3) + layout.code_instructions + 24);
+    put(frame, layout.frame_owner, usize::from(owner) << (8 * (layout.frame_owner % 8)));
+}
+
+impl Thread {
+    fn new(version_hex: u32) -> Thread {
+        let layout = Layout::of(version_hex).expect("a known version");
+        let empty = || vec![0; FRAME];
+        let mut thread = Thread {
+            layout,
+            state: vec![0; 40],
+            chunk: vec![0; USUAL_CHUNK / 8],
+            frames: 0,
+            trampoline: empty(),
+            sentinel: empty(),
+            generator: empty(),
+        };
+        thread.chunk[1] = USUAL_CHUNK;
+        let (chunk, sentinel) = (at(&thread.chunk), at(&thread.sentinel));
+        put(&mut thread.state, layout.thread_chunk, chunk);
+        if layout.thread_base_frame != ABSENT {
+            fill(&layout, &mut thread.sentinel, NONE | 1, OWNED_BY_INTERPRETER, 0);
+            put(&mut thread.state, layout.thread_base_frame, sentinel);
+        }
+        thread
+    }
+
+    /// What the outermost frame was called from.
+    fn end(&self) -> usize {
+        if self.layout.thread_base_frame == ABSENT {
+            0
+        } else {
+            at(&self.sentinel)
+        }
+    }
+
+    fn enter(&mut self, frame: usize) {
+        put(&mut self.state, self.layout.thread_frame, frame);
+        let top = at(&self.chunk) + CHUNK_HEAD + self.frames * FRAME * 8;
+        put(&mut self.state, self.layout.thread_chunk_top, top);
+    }
+
+    /// A call; its frame.
+    fn call(&mut self, code: usize, previous: usize) -> usize {
+        let start = CHUNK_HEAD / 8 + self.frames * FRAME;
+        self.frames += 1;
+        fill(&self.layout, &mut self.chunk[start..start + FRAME], code, 0, previous);
+        let frame = at(&self.chunk[start..]);
+        self.enter(frame);
+        frame
+    }
+
+    fn walk(&self, walker: &mut Walker) -> Result<Vec<(usize, i64)>, Torn> {
+        let mem = Reader::new().expect("a process may read itself");
+        walker.walk(&mem, &self.layout, at(&self.state), 100)?;
+        Ok(walker.frames.iter().map(|frame| (frame.code, frame.offset)).collect())
+    }
+}
+
+fn walker() -> Walker {
+    Walker::new().expect("address space")
+}
+
+#[test]
+fn tags_are_no_part_of_a_code_objects_address() {
+    for version in [V3_14, V3_15] {
+        let mut thread = Thread::new(version);
+        let outer = thread.call(CODES[0], thread.end());
+        thread.call(CODES[1] | 1, outer);
+        assert_eq!(thread.walk(&mut walker()), Ok(vec![(CODES[1], 24), (CODES[0], 24)]));
+    }
+}
+
+/// A trampoline's word for its code is None, and its owner differs in 3.14 and 3.15.
+#[test]
+fn frames_of_the_interpreter_itself_are_none_of_the_program() {
+    for (version, owner) in [(V3_14, 3), (V3_14, 4), (V3_15, 3)] {
+        let mut thread = Thread::new(version);
+        let outer = thread.call(CODES[0], thread.end());
+        fill(&thread.layout.clone(), &mut thread.trampoline, NONE | 1, owner, outer);
+        let trampoline = at(&thread.trampoline);
+        thread.call(CODES[1], trampoline);
+        assert_eq!(thread.walk(&mut walker()), Ok(vec![(CODES[1], 24), (CODES[0], 24)]));
+    }
+}
+
+#[test]
+fn a_generators_frame_outside_of_the_chunks_is_read() {
+    for version in [V3_14, V3_15] {
+        let mut thread = Thread::new(version);
+        let outer = thread.call(CODES[0], thread.end());
+        fill(&thread.layout.clone(), &mut thread.generator, CODES[2], OWNED_BY_GENERATOR, outer);
+        thread.enter(at(&thread.generator));
+        assert_eq!(thread.walk(&mut walker()), Ok(vec![(CODES[2], 24), (CODES[0], 24)]));
+    }
+}
+
+/// A chain that was read while a call returned leads somewhere else.
+#[test]
+fn a_stack_of_3_15_that_does_not_end_in_its_sentinel_is_torn() {
+    for (version, torn) in [(V3_14, false), (V3_15, true)] {
+        let mut thread = Thread::new(version);
+        let outer = thread.call(CODES[0], 0);
+        thread.call(CODES[1], outer);
+        assert_eq!(thread.walk(&mut walker()).is_err(), torn);
+    }
+}
+
+#[test]
+fn a_thread_of_3_15_without_python_code_has_no_frames_and_needs_no_chunk() {
+    let mut thread = Thread::new(V3_15);
+    thread.enter(at(&thread.sentinel));
+    put(&mut thread.state, thread.layout.thread_chunk, 0);
+    assert_eq!(thread.walk(&mut walker()), Ok(Vec::new()));
+}
+
+/// The next sample compares the words as they are, tags included.
+#[test]
+fn a_kept_stack_with_tags_is_the_same_until_a_word_of_it_changes() {
+    let mem = Reader::new().expect("a process may read itself");
+    let (mut thread, mut walker, gil) = (Thread::new(V3_15), walker(), [0usize; 8]);
+    let outer = thread.call(CODES[0] | 1, thread.end());
+    thread.call(CODES[1], outer);
+    let (layout, state) = (thread.layout, at(&thread.state));
+    let piece = Piece { address: at(&gil), length: 32 };
+    assert!(thread.walk(&mut walker).is_ok());
+    assert!(walker.keep(&layout, (state, piece), 100, Shown::default()));
+    assert!(walker.again(&mem, &layout, state, 100).is_ok() && walker.is_same());
+    let inner = CHUNK_HEAD / 8 + FRAME;
+    thread.chunk[inner + layout.frame_code / 8] = CODES[2];
+    assert!(walker.again(&mem, &layout, state, 100).is_ok() && !walker.is_same());
+    assert_eq!(walker.frames.first().map(|frame| frame.code), Some(CODES[2]));
 }

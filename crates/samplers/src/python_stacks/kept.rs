@@ -328,7 +328,7 @@ impl Kept {
         let (code, instruction) = (layout.frame_code, layout.frame_instruction);
         let owner = layout.frame_owner % HEAD;
         self.compare_by(layout, bytes, at, next, |head, step| {
-            let differs = (word_in(head, code) ^ step.code)
+            let differs = (layout.untagged(word_in(head, code)) ^ step.code)
                 | (word_in(head, instruction) ^ step.instruction)
                 | (u32::from(head[owner]) ^ (step.place_and_owner >> OWNER)) as usize;
             differs == 0

@@ -1,18 +1,22 @@
 //! Where each CPython version keeps what the reader reads: one table of byte offsets a version.
 //!
-//! How it works: `Layout` names every offset once; the constants below fill it in for 3.9 to 3.13.
+//! How it works: `Layout` names every offset once; the constants below fill it in for 3.9 to 3.15.
 //! They were printed by `layout_check.c` beside this crate's manifest, compiled with
-//! `-DPy_BUILD_CORE` against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 on x86-64
-//! Linux; the test at the end compiles it again for every version whose headers are found and
+//! `-DPy_BUILD_CORE` against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14.10 and
+//! 3.15.2 on x86-64 Linux; a test compiles it again for every version whose headers are found and
 //! compares. No type of size differing between x86-64 and aarch64 lies in front of any of them.
 //!
-//! What it promises: an unknown minor version has no table, so `attach` refuses it. Offsets stay
-//! fixed within a minor version; if one does not, the self-check in `attach` refuses too. 3.13
-//! publishes most offsets itself, and those win over the table (see `published`). What is missing
-//! on purpose: debug and `Py_TRACE_REFS` builds, free-threaded builds, 32 bits.
+//! What it promises: an unknown minor version has no table, so `attach` refuses it. Up to 3.12
+//! offsets stay fixed within a minor version; if one does not, the self-check in `attach` refuses
+//! too. 3.13 and later publish most offsets themselves: of their tables only the distance to a
+//! published neighbour is used (see `published`), and what a published offset cannot vouch for is
+//! tried in the process (`self_test`). What is missing on purpose: debug and `Py_TRACE_REFS`
+//! builds, free-threaded builds, 32 bits.
 
 /// The version has no such field.
 pub(super) const ABSENT: usize = usize::MAX;
+/// Long enough for a thread state's ids and its innermost frame, in every version.
+pub(super) const STATE_HEAD: usize = 192;
 
 macro_rules! layout {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -70,8 +74,12 @@ layout! {
     cframe_frame,
     /// `PyThreadState` -> `CFrame` on the C stack of the loop that runs the innermost frame (3.10).
     thread_cframe,
+    /// `PyThreadState` -> the outermost frame of every stack, a sentinel (from 3.15).
+    thread_base_frame,
     /// Frame -> code object.
     frame_code,
+    /// Frame -> the function that runs in it (3.13+).
+    frame_function,
     /// Frame -> instruction pointer, or `int f_lasti` up to 3.10.
     frame_instruction,
     /// Frame -> the caller's frame.
@@ -88,13 +96,20 @@ layout! {
     frame_block_count,
     /// Frame -> the generator or coroutine it belongs to (up to 3.10).
     frame_generator,
-    /// Frame, suspended -> `int`: locals and value stack in use (3.11+), value stack in use (3.10);
-    /// pointer behind its last word (3.9).
+    /// Frame, suspended -> `int`: locals and value stack in use (3.11 to 3.13), value stack in use
+    /// (3.10); pointer behind its last word (3.9, and from 3.14 on).
     frame_top,
+    /// Bits of a reference in a frame that are no part of the address (not an offset).
+    reference_tag,
     /// Generator, coroutine -> its frame, held by value (3.11+), or a pointer to it.
     generator_frame,
-    /// Generator, coroutine -> one byte: below 0 suspended, 0 running, above ended (from 3.11).
+    /// Generator, coroutine -> one byte: see the next two; greater ones than running mean that it
+    /// ended (from 3.11).
     generator_state,
+    /// That byte while it runs (not an offset).
+    generator_running,
+    /// That byte while it awaits; in 3.11 and 3.12 also behind a plain `yield` (not an offset).
+    generator_awaiting,
     /// Function -> code object.
     function_code,
     /// Function -> tuple of cells.
@@ -103,6 +118,8 @@ layout! {
     type_flags,
     /// Type -> the type it derives from.
     type_base,
+    /// Tuple -> first item.
+    tuple_items,
     /// Bytes that one step of `f_lasti` counts (not an offset).
     instruction_unit,
     /// Code -> `int co_firstlineno`.
@@ -154,7 +171,9 @@ const V3_9: Layout = Layout {
     thread_frame: 24,
     cframe_frame: ABSENT,
     thread_cframe: ABSENT,
+    thread_base_frame: ABSENT,
     frame_code: 32,
+    frame_function: ABSENT,
     frame_instruction: 104,
     frame_previous: 24,
     frame_owner: ABSENT,
@@ -164,12 +183,16 @@ const V3_9: Layout = Layout {
     frame_block_count: 112,
     frame_generator: 96,
     frame_top: 72,
+    reference_tag: 0,
     generator_frame: 16,
     generator_state: ABSENT,
+    generator_running: ABSENT,
+    generator_awaiting: ABSENT,
     function_code: 16,
     function_closure: 48,
     type_flags: 168,
     type_base: 256,
+    tuple_items: 24,
     instruction_unit: 1,
     code_first_line: 40,
     code_stack_size: 32,
@@ -207,7 +230,9 @@ const V3_10: Layout = Layout {
     thread_frame: 24,
     cframe_frame: ABSENT,
     thread_cframe: 48,
+    thread_base_frame: ABSENT,
     frame_code: 32,
+    frame_function: ABSENT,
     frame_instruction: 96,
     frame_previous: 24,
     frame_owner: ABSENT,
@@ -217,12 +242,16 @@ const V3_10: Layout = Layout {
     frame_block_count: 104,
     frame_generator: 88,
     frame_top: 80,
+    reference_tag: 0,
     generator_frame: 16,
     generator_state: ABSENT,
+    generator_running: ABSENT,
+    generator_awaiting: ABSENT,
     function_code: 48,
     function_closure: 72,
     type_flags: 168,
     type_base: 256,
+    tuple_items: 24,
     instruction_unit: 2,
     code_first_line: 40,
     code_stack_size: 32,
@@ -260,7 +289,9 @@ const V3_11: Layout = Layout {
     thread_frame: 56,
     cframe_frame: 8,
     thread_cframe: ABSENT,
+    thread_base_frame: ABSENT,
     frame_code: 32,
+    frame_function: ABSENT,
     frame_instruction: 56,
     frame_previous: 48,
     frame_owner: 69,
@@ -270,12 +301,16 @@ const V3_11: Layout = Layout {
     frame_block_count: ABSENT,
     frame_generator: ABSENT,
     frame_top: 64,
+    reference_tag: 0,
     generator_frame: 80,
     generator_state: 75,
+    generator_running: 0,
+    generator_awaiting: 255,
     function_code: 48,
     function_closure: 72,
     type_flags: 168,
     type_base: 256,
+    tuple_items: 24,
     instruction_unit: 2,
     code_first_line: 72,
     code_stack_size: 68,
@@ -313,7 +348,9 @@ const V3_12: Layout = Layout {
     thread_frame: 56,
     cframe_frame: 0,
     thread_cframe: ABSENT,
+    thread_base_frame: ABSENT,
     frame_code: 0,
+    frame_function: ABSENT,
     frame_instruction: 56,
     frame_previous: 8,
     frame_owner: 70,
@@ -323,12 +360,16 @@ const V3_12: Layout = Layout {
     frame_block_count: ABSENT,
     frame_generator: ABSENT,
     frame_top: 64,
+    reference_tag: 0,
     generator_frame: 72,
     generator_state: 67,
+    generator_running: 0,
+    generator_awaiting: 255,
     function_code: 48,
     function_closure: 72,
     type_flags: 168,
     type_base: 256,
+    tuple_items: 24,
     instruction_unit: 2,
     code_first_line: 68,
     code_stack_size: 64,
@@ -366,7 +407,9 @@ const V3_13: Layout = Layout {
     thread_frame: 72,
     cframe_frame: ABSENT,
     thread_cframe: ABSENT,
+    thread_base_frame: ABSENT,
     frame_code: 0,
+    frame_function: 16,
     frame_instruction: 56,
     frame_previous: 8,
     frame_owner: 70,
@@ -376,12 +419,16 @@ const V3_13: Layout = Layout {
     frame_block_count: ABSENT,
     frame_generator: ABSENT,
     frame_top: 64,
+    reference_tag: 0,
     generator_frame: 72,
     generator_state: 67,
+    generator_running: 0,
+    generator_awaiting: 255,
     function_code: 48,
     function_closure: 72,
     type_flags: 168,
     type_base: 256,
+    tuple_items: 24,
     instruction_unit: 2,
     code_first_line: 68,
     code_stack_size: 64,
@@ -398,6 +445,36 @@ const V3_13: Layout = Layout {
     compact_data: 56,
 };
 
+/// CPython 3.14.
+const V3_14: Layout = Layout {
+    runtime_interpreters: 808,
+    runtime_main: 816,
+    interpreter_next: 7272,
+    reference_tag: 3,
+    frame_owner: 74,
+    frame_locals: 80,
+    tuple_items: 32,
+    code_first_traceable: 192,
+    code_instructions: 208,
+    ..V3_13
+};
+
+/// CPython 3.15.
+const V3_15: Layout = Layout {
+    runtime_interpreters: 936,
+    runtime_main: 944,
+    interpreter_next: 7264,
+    interpreter_threads: 7336,
+    thread_ident: 176,
+    thread_native: 184,
+    thread_chunk: 256,
+    thread_chunk_top: 264,
+    thread_base_frame: 80,
+    generator_running: 4,
+    generator_awaiting: 2,
+    ..V3_14
+};
+
 /// Offsets that never moved: the head of every object, and the few objects read besides frames.
 pub(super) mod object {
     /// Any object -> reference count. Zero in a freed one: the allocator leaves it alone.
@@ -406,8 +483,8 @@ pub(super) mod object {
     pub const TYPE: usize = 8;
     /// Bytes, code (3.11+) -> number of items.
     pub const SIZE: usize = 16;
-    /// Tuple -> first item.
-    pub const ITEMS: usize = 24;
+    /// List -> its items, which lie apart from it.
+    pub const LIST_ITEMS: usize = 24;
     /// Bytes -> contents.
     pub const BYTES_DATA: usize = 32;
     /// String -> length in characters; the hash lies behind it.
@@ -437,6 +514,8 @@ impl Layout {
             0x030b => Some(V3_11),
             0x030c => Some(V3_12),
             0x030d => Some(V3_13),
+            0x030e => Some(V3_14),
+            0x030f => Some(V3_15),
             _ => None,
         }
     }
@@ -445,6 +524,21 @@ impl Layout {
     /// ids of its maker.
     pub fn ids_may_lie(&self) -> bool {
         !self.has_chunks() || self.cframe_frame != ABSENT
+    }
+
+    /// True from 3.14 on: references in frames carry a tag, and `frame_top` is an address again.
+    pub fn has_tags(&self) -> bool {
+        self.reference_tag != 0
+    }
+
+    /// The object that a word in a frame refers to, 0 for none: NULL and small numbers are tagged.
+    pub fn untagged(&self, word: usize) -> usize {
+        const IS_COUNTED_ELSEWHERE: usize = 1;
+        match word & self.reference_tag {
+            0 => word,
+            IS_COUNTED_ELSEWHERE => word - IS_COUNTED_ELSEWHERE,
+            _ => 0,
+        }
     }
 
     /// True from 3.11 on: frames lie in data-stack chunks and not in objects of their own.

@@ -319,10 +319,15 @@ impl PythonStacks {
         Some(locals).filter(|locals| *locals < 1 << 16)
     }
 
+    /// What the words of a frame from its first local on refer to; 0 where they refer to nothing.
     pub(super) fn slots(&self, frame: &RawFrame, first: usize, count: usize) -> Vec<usize> {
         let start = frame.address.wrapping_add(self.layout.frame_locals).wrapping_add(first * 8);
         let count = count.min(MAX_SLOTS);
-        self.walker.words(&self.mem, start, count).unwrap_or_default()
+        let mut words = self.walker.words(&self.mem, start, count).unwrap_or_default();
+        if self.layout.has_tags() {
+            words.iter_mut().for_each(|word| *word = self.layout.untagged(*word));
+        }
+        words
     }
 }
 

@@ -7,17 +7,16 @@
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | `_PyRuntime`, thread states | `PyThread` (native id, ident) | 3.9-3.13 |
-//! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.13 |
+//! | `_PyRuntime`, thread states | `PyThread` (native id, ident) | 3.9-3.15 |
+//! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.15 |
 //! | frame objects | the same | 3.9, 3.10 |
-//! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
-//! | the GIL's state | its holder, the futexes of its own | 3.9-3.13 |
+//! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.15 |
+//! | the GIL's state | its holder, the futexes of its own | 3.9-3.15 |
 //! | lock objects, value stacks | the holder of the lock a thread waits for | 3.9-3.13 |
 //! | greenlets | stack and wait of a suspended one (`greenlets`) | 3.9-3.13 |
 //! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.13 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
-//!
 //! What it promises: bounded memory and bounded work; a stack that existed at some instant. Only
 //! the GIL's holder can change its stack, and the GIL's switch counter shows which thread that
 //! could have been: such a thread's stack is read twice and must agree. A thread busy calling small
@@ -44,16 +43,18 @@ mod nested;
 mod objects;
 mod published;
 mod running;
+mod self_test;
 mod texts;
 mod threads;
+mod unsupported;
 mod waits_for;
 mod words;
 
-pub use attach::Unsupported;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder, WaitedFor};
 pub use running::{Running, RunningTasks};
+pub use unsupported::Unsupported;
 use waits_for::WithoutSocket;
 pub use waits_for::UNKNOWN_PEER;
 
@@ -74,8 +75,8 @@ const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
 
-/// Attempts at a stack whose thread runs on through code that was not known (an attempt learns code
-/// and makes the next one quick), or from one coroutine into another.
+/// Attempts at a stack whose thread runs on through code that was not known, or from one coroutine
+/// into another: an attempt learns code and makes the next one quick.
 const STACK_TRIES: usize = 4;
 const CODE_GONE: Torn = Torn("code object gone before it was read");
 
@@ -104,8 +105,7 @@ pub struct TypeAddresses {
 }
 
 /// One Python thread, as its interpreter lists it. A thread that runs code in subinterpreters has
-/// one entry in each, with the same native id; any of them stands for the thread, and its stack is
-/// the same.
+/// an entry in each, with the same native id and stack: any of them stands for the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PyThread {
     /// The address of its `PyThreadState`.
@@ -214,8 +214,9 @@ impl PythonStacks {
     /// Finds and tries the layout of the interpreter in this process. Costs microseconds.
     pub fn attach(info: RuntimeInfo, mem: Reader) -> Result<Self, Unsupported> {
         let layout = attach::choose(&mem, &info)?;
-        let mut walker = Walker::new()
-            .map_err(|e| attach::refused("address space", e.to_string(), "10 MiB to read into"))?;
+        let mut walker = Walker::new().map_err(|e| {
+            unsupported::refused("address space", e.to_string(), "10 MiB to read into")
+        })?;
         let threads = attach::checked_threads(&mem, &info, &layout, &mut walker)?;
         Ok(PythonStacks {
             codes: Codes::new(info.version_hex, info.types.code, &layout),
@@ -250,8 +251,7 @@ impl PythonStacks {
         self.counters
     }
 
-    /// Lists the threads of all interpreters into `out`, the main interpreter's last. One guarded
-    /// read a thread.
+    /// Lists the threads of all interpreters, the main interpreter's last. One guarded read each.
     pub fn threads(&mut self, out: &mut Vec<PyThread>) -> Result<(), Torn> {
         out.clear();
         let mut result = Ok(());
@@ -266,8 +266,8 @@ impl PythonStacks {
         result
     }
 
-    /// Identifies the newest thread of the main interpreter. If the answer changed since the last
-    /// `threads`, that list is old. Three guarded reads.
+    /// Identifies the newest thread of the main interpreter: another answer than at the last
+    /// `threads` means that that list is old. Three guarded reads.
     pub fn newest_thread(&self) -> Option<(usize, usize)> {
         self.threads.newest(&self.mem, &self.layout)
     }

@@ -25,7 +25,7 @@
 //! | 3.9 | nowhere: see below |
 //! | 3.10 | `PyThreadState.cframe` |
 //! | 3.11, 3.12 | the same, which also leads to the innermost frame |
-//! | 3.13 | the entry trampoline under the innermost frames |
+//! | 3.13 to 3.15 | the entry trampoline under the innermost frames |
 //!
 //! The states of subinterpreters are listed at each sample, since on 3.13 each call makes one; once
 //! a pass if there are many.
@@ -38,8 +38,8 @@
 //! older one's, by the thread that made it, and only while that thread is in a `run_string`. The
 //! stack of a thread that runs code in an interpreter made by another one ends at its caller there.
 
-use super::frames::OWNED_BY_C_STACK;
-use super::layout::{object, Layout, ABSENT};
+use super::frames::OWNED_BY_INTERPRETER;
+use super::layout::{object, Layout, ABSENT, STATE_HEAD};
 use super::words::{read_each, word_at};
 use super::{Frame, Outcome, PyThread, PythonStacks, Torn, CODE_GONE, STACK_TRIES, TRIES};
 use sys::mem::Reader;
@@ -51,8 +51,6 @@ const MOST_STATES: usize = 256;
 const FEW_STATES: usize = 32;
 /// An entry trampoline is searched under this many frames.
 const MOST_FRAMES: usize = 256;
-/// Long enough for the fields of a thread state read here, in every version.
-const STATE_HEAD: usize = 192;
 
 /// The position of a state with frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl Place {
         if layout.cframe_frame != ABSENT {
             frame = mem.word(first.wrapping_add(layout.cframe_frame)).unwrap_or(0);
         }
-        if frame == 0 {
+        if frame == 0 || frame == word_at(head, layout.thread_base_frame) {
             return None;
         }
         let c_stack = match (layout.cframe_frame, layout.thread_cframe) {
@@ -83,7 +81,8 @@ impl Place {
             _ => first,
         };
         let word = |offset: usize| mem.word(frame.wrapping_add(offset)).unwrap_or(0);
-        let at = (word(layout.frame_code), word(layout.frame_instruction));
+        let code = layout.untagged(word(layout.frame_code));
+        let at = (code, word(layout.frame_instruction));
         Some(Place { state, frame, at, c_stack })
     }
 }
@@ -93,7 +92,7 @@ fn trampoline(mem: &Reader, layout: &Layout, mut frame: usize) -> Option<usize> 
     for _ in 0..MOST_FRAMES {
         let mut owner = [0u8; 1];
         mem.read(frame.wrapping_add(layout.frame_owner), &mut owner).ok()?;
-        if owner[0] == OWNED_BY_C_STACK {
+        if owner[0] == OWNED_BY_INTERPRETER {
             return Some(frame);
         }
         frame = mem.word(frame.wrapping_add(layout.frame_previous)).ok().filter(|f| *f != 0)?;

@@ -112,15 +112,15 @@ const MOST_BODY: usize = 512;
 pub(super) const MOST_ITEMS: usize = 128;
 /// Long enough for the fields of a type read here.
 const TYPE_HEAD: usize = 296;
-const TYPE_NAME: usize = 24;
+pub(super) const TYPE_NAME: usize = 24;
 const TYPE_SIZE: usize = 32;
 const TYPE_DICT_OFFSET: usize = 288;
 const FLAG_INLINE_VALUES: usize = 1 << 2;
 const FLAG_MANAGED_DICT: usize = 1 << 4;
 const FLAG_HEAP_TYPE: usize = 1 << 9;
 /// Set -> highest index, table of (item, hash).
-const SET_MASK: usize = 32;
-const SET_TABLE: usize = 40;
+pub(super) const SET_MASK: usize = 32;
+pub(super) const SET_TABLE: usize = 40;
 /// Deque -> its first block, and the first item's place there.
 const DEQUE_LEFT_BLOCK: usize = 24;
 const DEQUE_LEFT_INDEX: usize = 40;
@@ -129,7 +129,10 @@ const DICT_USED: usize = 16;
 pub(super) const DICT_KEYS: usize = 32;
 /// Keys of a dict: how much of them says where the entries are.
 pub(super) const KEYS_HEAD: usize = 40;
-const DICT_VALUES: usize = 40;
+pub(super) const DICT_VALUES: usize = 40;
+/// Float -> its value; int -> its size, and its digits.
+pub(super) const NUMBER: usize = 16;
+pub(super) const DIGITS: usize = 24;
 
 impl Objects {
     pub fn new(version_hex: u32) -> Objects {
@@ -204,8 +207,8 @@ impl Objects {
     ) -> Option<Vec<usize>> {
         let at = |offset: usize| mem.word(address.wrapping_add(offset)).ok();
         match kind.sort {
-            Sort::List => words(mem, at(object::ITEMS)?, at(object::SIZE)?),
-            Sort::Tuple => words(mem, address.wrapping_add(object::ITEMS), at(object::SIZE)?),
+            Sort::List => words(mem, at(object::LIST_ITEMS)?, at(object::SIZE)?),
+            Sort::Tuple => words(mem, address.wrapping_add(layout.tuple_items), at(object::SIZE)?),
             Sort::Set => set_items(mem, address, MOST_ITEMS),
             Sort::Dict => self.dict_values(mem, address),
             Sort::Deque => deque_items(mem, address),
@@ -214,7 +217,7 @@ impl Objects {
             Sort::Function => {
                 let cells = at(layout.function_closure)?;
                 let count = mem.word(cells.wrapping_add(object::SIZE)).ok()?;
-                words(mem, cells.wrapping_add(object::ITEMS), count)
+                words(mem, cells.wrapping_add(layout.tuple_items), count)
             }
             Sort::Task | Sort::Future | Sort::Instance => {
                 let length = kind.size.min(MOST_BODY).saturating_sub(16) / 8;
@@ -342,13 +345,14 @@ pub(super) fn seconds(mem: &Reader, address: usize, sort: Sort, minor: u32) -> O
     let mut bytes = [0u8; 32];
     mem.read(address, &mut bytes).ok()?;
     let seconds = match sort {
-        Sort::Float => f64::from_bits(word_at(&bytes, 16) as u64),
+        Sort::Float => f64::from_bits(word_at(&bytes, NUMBER) as u64),
         Sort::Int => {
-            let digits = if minor >= 12 { word_at(&bytes, 16) >> 3 } else { word_at(&bytes, 16) };
+            let size = word_at(&bytes, NUMBER);
+            let digits = if minor >= 12 { size >> 3 } else { size };
             if digits != 1 {
                 return None;
             }
-            f64::from(int_at(&bytes, 24))
+            f64::from(int_at(&bytes, DIGITS))
         }
         _ => return None,
     };
@@ -364,7 +368,7 @@ impl Objects {
         }
         let mut bytes = [0u8; 32];
         mem.read(address, &mut bytes).ok()?;
-        let size = word_at(&bytes, 16);
+        let size = word_at(&bytes, NUMBER);
         // Since 3.12 the two lowest bits are the sign: 0 is positive, 1 zero, 2 negative.
         let digits = match self.minor {
             12.. if size & 3 == 0 => size >> 3,
@@ -373,8 +377,8 @@ impl Objects {
         };
         let digit = |at: usize| int_at(&bytes, at) as u32 as u64;
         match digits {
-            1 => Some(digit(24)),
-            2 => Some(digit(24) | digit(28) << DIGIT_BITS),
+            1 => Some(digit(DIGITS)),
+            2 => Some(digit(DIGITS) | digit(DIGITS + 4) << DIGIT_BITS),
             _ => None,
         }
     }
@@ -480,7 +484,7 @@ fn family_of(name: &str) -> Family {
 }
 
 /// The text at `address` up to its zero, at most 63 bytes of it.
-fn c_text(mem: &Reader, address: usize) -> Option<String> {
+pub(super) fn c_text(mem: &Reader, address: usize) -> Option<String> {
     let mut bytes = [0u8; 64];
     // The text may end shortly before memory that is not mapped.
     if mem.read(address, &mut bytes).is_err() {

@@ -424,7 +424,8 @@ impl PythonStacks {
         if layout.has_chunks() {
             let sort = self.sort_in(head);
             let is_one = matches!(sort, Some(Sort::Coroutine | Sort::Generator));
-            if !is_one || head.get(layout.generator_state) != Some(&0) {
+            let running = layout.generator_running as u8;
+            if !is_one || head.get(layout.generator_state) != Some(&running) {
                 return false;
             }
             let place = coroutine.wrapping_add(layout.generator_frame);

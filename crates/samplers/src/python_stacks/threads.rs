@@ -13,15 +13,13 @@
 //! is missing on purpose: the holder of the GIL of a subinterpreter with its own (3.12+); its
 //! threads and their stacks are listed, and its futexes are known.
 
-use super::layout::{object, Layout, ABSENT};
+use super::layout::{object, Layout, ABSENT, STATE_HEAD};
 use super::words::{int_at, read_each, word_at};
 use super::{PyThread, Torn};
 use sys::mem::{Piece, Reader};
 
 const MAX_THREADS: usize = 16 * 1024;
 const MAX_INTERPRETERS: usize = 64;
-/// Long enough for the fields of a thread state read here, in every version.
-const STATE_HEAD: usize = 192;
 /// Long enough for the GIL fields read here, in every version.
 const GIL_HEAD: usize = 40;
 /// How many states of the list before are searched for the next one of this.

@@ -3,9 +3,10 @@
 //!
 //! How it works: the probe (examples/stack_probe.rs) is built as a shared library; each script in
 //! tests/python loads it with ctypes and compares it with what CPython says about itself. They are
-//! run by every python3.9 to python3.13 on PATH, under ~/.pyenv/versions, or named in
-//! DASHCAM_PYTHONS (colon-separated). No interpreter at all is a failure; nor may a version be
-//! missing that DASHCAM_PYTHONS_REQUIRED names ("3.9 3.13"; tools/test_live sets it).
+//! run by every python3.9 to python3.15 on PATH, under ~/.pyenv/versions, in build/new_pythons
+//! (tools/new_pythons), or named in DASHCAM_PYTHONS (colon-separated). No interpreter at all is a
+//! failure; nor may a version be missing that DASHCAM_PYTHONS_REQUIRED names ("3.9 3.13";
+//! tools/test_live sets it).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,8 +46,9 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
     let versions = Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".pyenv/versions");
     let installed = std::fs::read_dir(versions).into_iter().flatten().flatten();
     dirs.extend(installed.map(|entry| entry.path().join("bin")));
+    dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/new_pythons/usr/bin"));
     for dir in dirs {
-        candidates.extend((9..=13).map(|minor| dir.join(format!("python3.{minor}"))));
+        candidates.extend((9..=15).map(|minor| dir.join(format!("python3.{minor}"))));
     }
     let mut found = BTreeMap::new();
     for python in candidates.into_iter().filter(|path| path.exists()) {
@@ -61,7 +63,7 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
 fn run_everywhere(script: &str, arguments: &[&str]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
     let found = interpreters();
-    assert!(!found.is_empty(), "no python3.9 to python3.13 found: set DASHCAM_PYTHONS");
+    assert!(!found.is_empty(), "no python3.9 to python3.15 found: set DASHCAM_PYTHONS");
     for (version, python) in &found {
         let output = Command::new(python)
             .arg(&path)
@@ -89,22 +91,22 @@ fn run_everywhere(script: &str, arguments: &[&str]) {
 fn missing<'f>(found: impl Iterator<Item = &'f str>) -> Vec<String> {
     let minor = |version: &str| version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
     let found: Vec<String> = found.map(minor).collect();
-    (9..=13).map(|minor| format!("3.{minor}")).filter(|version| !found.contains(version)).collect()
+    (9..=15).map(|minor| format!("3.{minor}")).filter(|version| !found.contains(version)).collect()
 }
 
 /// The required versions that were not run; a word that is none of our versions is one of them.
 fn absent<'r>(required: &'r str, missing: &[String]) -> Vec<&'r str> {
-    let known = |version: &str| (9..=13).any(|minor| version == format!("3.{minor}"));
+    let known = |version: &str| (9..=15).any(|minor| version == format!("3.{minor}"));
     let required = required.split_whitespace();
     required.filter(|v| !known(v) || missing.iter().any(|missing| missing == v)).collect()
 }
 
 #[test]
 fn a_version_that_is_required_and_missing_is_a_failure() {
-    let missing = missing(["3.9.18", "3.10.13", "3.12.1"].into_iter());
+    let missing = missing(["3.9.18", "3.10.13", "3.12.1", "3.14.10", "3.15.2"].into_iter());
     assert_eq!(missing, ["3.11", "3.13"]);
-    assert_eq!(absent("3.9 3.10", &missing), [""; 0]);
-    assert_eq!(absent("3.10 3.11 3.14", &missing), ["3.11", "3.14"]);
+    assert_eq!(absent("3.9 3.10 3.15", &missing), [""; 0]);
+    assert_eq!(absent("3.10 3.11 3.16", &missing), ["3.11", "3.16"]);
 }
 
 #[test]

@@ -8,6 +8,9 @@ import threading
 import time
 import types
 
+# The file of code that is run in another interpreter.
+SCRIPT = "<script>" if sys.version_info >= (3, 14) else "<string>"
+
 lib = ctypes.CDLL(os.environ["DASHCAM_PROBE"])
 lib.probe_gil_holder.restype = ctypes.c_uint32
 lib.probe_time_pass.restype = ctypes.c_uint64

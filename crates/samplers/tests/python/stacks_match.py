@@ -199,7 +199,8 @@ except ImportError:
     import _xxsubinterpreters as interpreters
 interpreters.run_string(%d, %r)
 """
-PARKED, CALLED = [("parked", "<string>", 3), ("<module>", "<string>", 5)], ("<module>", "<string>", 6)
+PARKED = [("parked", probe.SCRIPT, 3), ("<module>", probe.SCRIPT, 5)]
+CALLED = ("<module>", probe.SCRIPT, 6)
 
 
 def runs(number, code, callers):

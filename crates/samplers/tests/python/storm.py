@@ -137,7 +137,7 @@ def check_edges():
     for edge in edges[:-1]:
         name, file, first_line, line, caller, *_ = edge.split("\t")
         callers, line_fits = callers_of(name, int(first_line), int(line))
-        known = file == "<string>" if name in ("lives", "<module>") else file == __file__
+        known = file == probe.SCRIPT if name in ("lives", "<module>") else file == __file__
         if callers is None or not (known or file.startswith("<made") and name != "<module>"):
             continue
         assert caller in callers and line_fits, edge
