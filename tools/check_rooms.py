@@ -91,7 +91,7 @@ IN_CYCLES = {
     "python": 28,
     "recorder": 8,
     "ring": 2,
-    "samplers": 12,
+    "samplers": 10,
     "sim": 12,
     "sys": 12,
     "tables": 16,

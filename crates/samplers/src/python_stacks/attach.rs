@@ -13,8 +13,9 @@
 use super::frames::Walker;
 use super::layout::{object, Layout};
 use super::threads::Threads;
+use super::types::RuntimeInfo;
 use super::unsupported::{refused, Unsupported};
-use super::{published, self_test, RuntimeInfo};
+use super::{published, self_test};
 use sys::mem::Reader;
 
 /// The layout for this interpreter: from the table, and from 3.13 on as published.

@@ -33,8 +33,9 @@
 use super::frames::{parse_frame, RawFrame};
 use super::layout::{object, Layout, ABSENT};
 use super::objects::{Sort, Type};
+use super::types::{Frame, Torn};
 use super::words::{int_at, word_at};
-use super::{Frame, PythonStacks, Torn, CODE_GONE, TRIES};
+use super::{PythonStacks, CODE_GONE, TRIES};
 use format::wait::AwaitKind;
 
 /// From 3.15 on the awaited object is below the place of an index, which is empty for what is

@@ -22,8 +22,8 @@
 use super::layout::{object, Layout, ABSENT};
 use super::lines::{self, Encoding, Row};
 use super::texts::Texts;
+use super::types::{CodeId, CodeInfo, Counters};
 use super::words::{int_at, is_too_long, read_bytes, read_each, read_string, word_at};
-use super::{CodeId, CodeInfo, Counters};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use sys::mem::Reader;

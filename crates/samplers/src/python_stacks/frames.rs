@@ -24,8 +24,8 @@
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
 use super::running::GENERATORS_OBJECT;
+use super::types::Torn;
 use super::words::{int_at, word_at};
-use super::Torn;
 use std::io;
 use sys::mem::{Buffer, Piece, Reader};
 

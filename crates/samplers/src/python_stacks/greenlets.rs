@@ -28,9 +28,10 @@ use super::awaits::{Chain, Mark};
 use super::frames::{Link, RawFrame};
 use super::layout::object;
 use super::objects::{Family, Sort};
+use super::types::{CodeInfo, Torn};
 use super::waits_for::{ended_by, Found};
 use super::words::word_at;
-use super::{CodeInfo, PythonStacks, Torn};
+use super::PythonStacks;
 use format::wait::AwaitKind;
 
 /// `greenlet.greenlet`: bytes of its body, and where its own memory is. Subclasses have more

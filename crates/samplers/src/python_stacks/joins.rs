@@ -15,7 +15,8 @@
 
 use super::frames::RawFrame;
 use super::locks::{HowKnown, WaitedFor, THREADING};
-use super::{PyThread, PythonStacks};
+use super::types::PyThread;
+use super::PythonStacks;
 
 /// `join` is at most this far from the innermost frame.
 const FRAMES: usize = 3;

@@ -28,8 +28,8 @@
 use super::codes::WordHasher;
 use super::frames::{Chunk, Link, RawFrame};
 use super::layout::{object, Layout, ABSENT};
+use super::types::{CodeId, Frame};
 use super::words::word_at;
-use super::{CodeId, Frame};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;

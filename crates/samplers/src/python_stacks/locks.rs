@@ -25,8 +25,9 @@ use super::blocks::kept_depth;
 use super::frames::RawFrame;
 use super::layout::object;
 use super::objects::Sort;
+use super::types::PyThread;
 use super::words::{int_at, read_each, word_at};
-use super::{PyThread, PythonStacks};
+use super::PythonStacks;
 
 /// The lock object is searched in this many innermost frames of the waiter.
 const WAITER_FRAMES: usize = 4;

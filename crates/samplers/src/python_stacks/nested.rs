@@ -40,8 +40,9 @@
 
 use super::frames::OWNED_BY_INTERPRETER;
 use super::layout::{object, Layout, ABSENT, STATE_HEAD};
+use super::types::{Frame, Outcome, PyThread, Torn};
 use super::words::{read_each, word_at};
-use super::{Frame, Outcome, PyThread, PythonStacks, Torn, CODE_GONE, STACK_TRIES, TRIES};
+use super::{PythonStacks, CODE_GONE, STACK_TRIES, TRIES};
 use sys::mem::Reader;
 
 /// With more states of subinterpreters than this, only states that name the thread themselves are

@@ -36,8 +36,9 @@ use super::awaits::TaskLayout;
 use super::frames::{parse_frame, RawFrame, OWNED_BY_GENERATOR};
 use super::layout::{object, Layout};
 use super::objects::{dict_entries, Sort, DICT_KEYS, KEYS_HEAD};
+use super::types::CodeId;
 use super::words::{decode, int_at, kind_of, read_each, read_string, text_bytes, word_at};
-use super::{CodeId, PythonStacks};
+use super::PythonStacks;
 use sys::mem::Piece;
 
 /// Loops that are read at once.

@@ -14,8 +14,8 @@
 //! threads and their stacks are listed, and its futexes are known.
 
 use super::layout::{object, Layout, ABSENT, STATE_HEAD};
+use super::types::{PyThread, Torn};
 use super::words::{int_at, read_each, word_at};
-use super::{PyThread, Torn};
 use sys::mem::{Piece, Reader};
 
 const MAX_THREADS: usize = 16 * 1024;

@@ -16,8 +16,9 @@ use super::awaits::{Chain, FUTURE_CALLBACK};
 use super::frames::RawFrame;
 use super::layout::object;
 use super::objects::{self, Family, Sort, Type};
+use super::types::{CodeInfo, Torn};
 use super::words::{read_each, word_at};
-use super::{CodeInfo, PythonStacks, Torn};
+use super::PythonStacks;
 use format::wait::AwaitKind;
 
 /// Objects read in one search, and how far from its start.
