@@ -209,16 +209,18 @@ impl PythonStacks {
         }
         for frame in &chain.frames {
             let kept = self.kept_slots(frame);
+            if self.exits(&kept).iter().any(|exit| exit.own == lock) {
+                return Ok(true);
+            }
             let bound = |slot: &usize| self.mem.word(slot.wrapping_add(object::METHOD_SELF)).ok();
             let candidates: Vec<usize> =
                 kept.into_iter().filter(|slot| bound(slot) == Some(lock)).collect();
-            for slot in candidates {
-                let kind = self.objects.type_of(&self.mem, &self.layout, slot);
-                let builtin = self.mem.word(slot.wrapping_add(object::TYPE)).ok()
-                    == Some(self.types.builtin_method);
-                if builtin || kind.is_some_and(|kind| kind.sort == Sort::Method) {
-                    return Ok(true);
-                }
+            let is_builtin = |slot: &usize| {
+                let kind = self.mem.word(slot.wrapping_add(object::TYPE)).ok();
+                kind == Some(self.types.builtin_method)
+            };
+            if candidates.iter().any(is_builtin) {
+                return Ok(true);
             }
         }
         Ok(false)

@@ -1,11 +1,17 @@
 //! Locks: what a thread in a futex wait waits for, and the holder.
 //!
-//! How it works: a thread blocked in a `threading.Lock` or `RLock` is in a futex wait whose address
-//! is
-//! the lock's own semaphore. The lock object is found among the locals and the value stack of the
-//! waiter's innermost frames, or as the object that a builtin method there is bound to; its lock
-//! word must equal the futex. An `RLock` names its owner. A plain `Lock` does not, but `with lock:`
-//! keeps the bound `__exit__` on the holder's value stack until the body is left:
+//! How it works: a thread blocked in a `threading.Lock` or `RLock` is in a futex wait. Up to 3.13
+//! its address is the lock's own semaphore: the lock object is found among the locals and the value
+//! stack of the waiter's innermost frames, or as the object that a builtin method there is bound
+//! to; its lock word must equal the futex. From 3.14 on each waiter sleeps on a semaphore of its
+//! own, in an entry of the parking lot that names the lock:
+//!
+//! ```text
+//!   waiter's C stack:  | ... | address of the lock's word | semaphore, the futex | ...
+//! ```
+//!
+//! An `RLock` names its owner. A plain `Lock` does not, but `with lock:` keeps the way out on the
+//! holder's value stack until the body is left (see `exits`):
 //!
 //! ```text
 //!   holder's frame:  | locals | ... | __exit__ of lock | what the body pushed | stale slots
@@ -117,8 +123,8 @@ impl PythonStacks {
                 let holder = self.holder_by_with(waiter, lock, threads, waits);
                 // The lock must still be the one waited for; otherwise the walk compared an old
                 // with a new lock.
-                let word = self.mem.word(lock.wrapping_add(object::LOCK_WORD)).ok()?;
-                (word == futex as usize).then_some(WaitedFor { object: lock, holder })
+                let still = self.is_waited_for(lock, futex as usize);
+                still.then_some(WaitedFor { object: lock, holder })
             }
             Some(Lock::Inside(object)) => Some(WaitedFor { object, holder: None }),
             None => self.gives_notice(),
@@ -181,6 +187,11 @@ impl PythonStacks {
             return None;
         }
         self.walk_known(waiter.state, WAITER_FRAMES).ok()?;
+        if self.objects.parks_on_locks() {
+            if let Some(lock) = self.parked_on(futex) {
+                return Some(lock);
+            }
+        }
         let mut candidates = Vec::new();
         for frame in &self.walker.frames {
             candidates.extend(self.slots(frame, 0, self.locals_of(frame).unwrap_or(0)));
@@ -204,27 +215,50 @@ impl PythonStacks {
         self.lock_among(&bound, &heads, futex)
     }
 
-    fn lock_among(&self, objects: &[usize], heads: &[u8], futex: usize) -> Option<Lock> {
-        for (lock, head) in objects.iter().zip(heads.chunks_exact(32)) {
-            let alive = word_at(head, object::REFERENCES) != 0;
-            if !alive || word_at(head, object::LOCK_WORD) != futex {
-                continue;
-            }
-            let kind = word_at(head, object::TYPE);
-            if kind == self.types.lock {
-                return Some(Lock::Plain(*lock));
-            }
-            if kind == self.types.rlock {
-                let owner = word_at(head, object::LOCK_OWNER) as u64;
-                return Some(Lock::Recursive { lock: *lock, owner });
-            }
+    /// The lock whose waiter sleeps on the futex: the entry that it made for the parking lot, on
+    /// its own stack, has the address of the lock's word in front of the futex (3.14 and later).
+    fn parked_on(&self, futex: usize) -> Option<Lock> {
+        let word = self.mem.word(futex.wrapping_sub(8)).ok()?;
+        let lock = word.wrapping_sub(object::LOCK_WORD);
+        let mut head = [0u8; 32];
+        self.mem.read(lock, &mut head).ok().filter(|()| is_address(lock))?;
+        self.lock_of(lock, &head)
+    }
+
+    /// Whether the lock is the one that the waiter on the futex waits for, now.
+    fn is_waited_for(&self, lock: usize, futex: usize) -> bool {
+        let place = lock.wrapping_add(object::LOCK_WORD);
+        let (at, wanted) = match self.objects.parks_on_locks() {
+            true => (futex.wrapping_sub(8), place),
+            false => (place, futex),
+        };
+        self.mem.word(at).is_ok_and(|word| word == wanted)
+    }
+
+    /// The lock with this head.
+    fn lock_of(&self, lock: usize, head: &[u8]) -> Option<Lock> {
+        if word_at(head, object::REFERENCES) == 0 {
+            return None;
         }
-        None
+        match word_at(head, object::TYPE) {
+            kind if kind == self.types.lock => Some(Lock::Plain(lock)),
+            kind if kind == self.types.rlock => {
+                let owner = word_at(head, object::LOCK_OWNER) as u64;
+                Some(Lock::Recursive { lock, owner })
+            }
+            _ => None,
+        }
+    }
+
+    fn lock_among(&self, objects: &[usize], heads: &[u8], futex: usize) -> Option<Lock> {
+        let heads = objects.iter().zip(heads.chunks_exact(32));
+        let mut waited_for = heads.filter(|(_, head)| word_at(head, object::LOCK_WORD) == futex);
+        waited_for.find_map(|(lock, head)| self.lock_of(*lock, head))
     }
 
     /// The queue written in C whose `get` is waited in: up to 3.12 it has a lock inside, where a
-    /// lock object has its own; later every waiter has one of its own, and the queue must be the
-    /// only one there.
+    /// lock object has its own; later every waiter has a semaphore of its own, and the queue must
+    /// be the only one there.
     fn queue_among(&mut self, objects: &[usize], heads: &[u8], futex: usize) -> Option<Lock> {
         let mut found = None;
         for (address, head) in objects.iter().zip(heads.chunks_exact(32)) {
@@ -250,12 +284,21 @@ impl PythonStacks {
         let mut kept = Vec::new();
         for frame in &self.walker.frames {
             kept.extend(self.kept_slots(frame));
+            // No pair of two frames.
+            kept.push(0);
         }
-        tidy(&mut kept);
-        let mut heads = Vec::new();
-        read_each(&self.mem, &kept, 32, &mut heads);
-        heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock))
-            || self.is_inside_manager(&kept, &heads, lock)
+        if !self.layout.has_tags() {
+            tidy(&mut kept);
+            let mut heads = Vec::new();
+            read_each(&self.mem, &kept, 32, &mut heads);
+            if heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock)) {
+                return true;
+            }
+        } else if self.keeps_exit_of(&kept, lock) {
+            return true;
+        }
+        let exits = self.exits(&kept);
+        self.is_inside_manager(&exits, lock)
     }
 
     /// The slots of the value stack that live as long as the `with`s that the frame is in.
@@ -341,4 +384,35 @@ fn tidy(words: &mut Vec<usize>) {
 
 fn is_address(word: usize) -> bool {
     word > 4096 && word % 8 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::by_hand::ByHand;
+    use super::*;
+
+    const V3_14: u32 = 0x030e_0af0;
+
+    #[test]
+    fn the_parking_entry_in_front_of_the_futex_names_the_lock() {
+        let mut memory = ByHand::new(V3_14);
+        let types = memory.stacks.types;
+        let plain = memory.object(types.lock, &[3, 0]);
+        let recursive = memory.object(types.rlock, &[3, 0x7f00, 1]);
+        let other = memory.object(types.code, &[3, 0]);
+        let found = |memory: &mut ByHand, lock: usize| {
+            let entry = memory.words(&[0, lock + object::LOCK_WORD, 0]);
+            let futex = entry + 16;
+            (memory.stacks.parked_on(futex), memory.stacks.is_waited_for(lock, futex))
+        };
+        assert!(matches!(found(&mut memory, plain), (Some(Lock::Plain(l)), true) if l == plain));
+        assert!(matches!(
+            found(&mut memory, recursive),
+            (Some(Lock::Recursive { lock, owner: 0x7f00 }), true) if lock == recursive
+        ));
+        assert!(matches!(found(&mut memory, other), (None, _)), "another type");
+        memory.put(plain, 0);
+        assert!(matches!(found(&mut memory, plain), (None, _)), "freed");
+        assert!(memory.stacks.parked_on(8).is_none(), "not mapped");
+    }
 }

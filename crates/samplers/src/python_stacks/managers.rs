@@ -1,9 +1,9 @@
 //! Context managers that hold a lock: finds the thread inside the `with` of such an object.
 //!
-//! How it works: an object that is entered keeps its bound `__exit__` on the value stack of the
-//! frame that entered it, as a lock's own does (see `locks`). The lock is one of its attributes, or
-//! the generator that `contextlib.contextmanager` made it from is inside of the lock's `with`, or
-//! has it at hand and will call `release`:
+//! How it works: an object that is entered has its `__exit__` on the value stack of the frame that
+//! entered it, as a lock has its own (see `exits`). The lock is one of its attributes, or the
+//! generator that `contextlib.contextmanager` made it from is inside of the lock's `with`, or has
+//! it at hand and will call `release`:
 //!
 //! ```text
 //!   with guard:                 __exit__ of guard ---> guard ---> _lock
@@ -26,6 +26,7 @@
 //! farther than one attribute away.
 
 use super::awaits::Chain;
+use super::exits::Exit;
 use super::layout::object;
 use super::objects::{Sort, Type};
 use super::words::{read_each, word_at};
@@ -35,18 +36,12 @@ use super::PythonStacks;
 const LEAVES: [&str; 3] = ["release", "__exit__", "__aexit__"];
 
 impl PythonStacks {
-    /// Whether one of `kept` is left by releasing `lock`. `kept`: what the `with`s of the thread
-    /// that was walked last keep, with their heads of 32 bytes.
-    pub(super) fn is_inside_manager(&mut self, kept: &[usize], heads: &[u8], lock: usize) -> bool {
-        kept.iter().zip(heads.chunks_exact(32)).any(|(method, head)| {
-            let kind = self.objects.type_in(&self.mem, &self.layout, head);
-            if kind.is_none_or(|kind| kind.sort != Sort::Method) {
-                return false;
-            }
-            let manager = word_at(head, object::METHOD_SELF);
-            let attributes = self.attributes(manager);
-            self.lets_go(word_at(head, object::METHOD_DEFINITION), &attributes, lock)
-                && !self.is_in_a_method(*method, manager)
+    /// Whether one of `exits`, which the `with`s of the thread that was walked last keep, releases
+    /// `lock`.
+    pub(super) fn is_inside_manager(&mut self, exits: &[Exit], lock: usize) -> bool {
+        exits.iter().any(|exit| {
+            let attributes = self.attributes(exit.own);
+            self.lets_go(exit.function, &attributes, lock) && !self.is_in_a_method(*exit)
                 || self.collects(&attributes, lock)
         })
     }
@@ -69,6 +64,10 @@ impl PythonStacks {
         let mut head = [0u8; 32];
         if self.mem.read(way, &mut head).is_err() {
             return false;
+        }
+        // From 3.15 on the stack keeps what `lock.__exit__` gives.
+        if self.is_exit_of(&head, lock) {
+            return true;
         }
         let kind = self.objects.type_in(&self.mem, &self.layout, &head);
         match kind.map(|kind| kind.sort) {
@@ -95,15 +94,6 @@ impl PythonStacks {
             }
             _ => false,
         }
-    }
-
-    /// Whether a function is a C type's `__exit__`, not bound to an object yet.
-    fn is_exit_descriptor(&self, function: usize) -> bool {
-        let word = |address: usize| self.mem.word(address).ok();
-        let definition = word(function.wrapping_add(object::DESCRIPTOR_DEFINITION));
-        let Some(name) = definition.and_then(word) else { return false };
-        let mut text = [0u8; 9];
-        self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }
 
     /// Whether `function` is an `__exit__` that releases `lock`, by the attributes of the object it
@@ -147,27 +137,20 @@ impl PythonStacks {
         let slots = self.live_slots(frame);
         let mut heads = Vec::new();
         read_each(&self.mem, &slots, 32, &mut heads);
-        heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock) || self.is_bound(head, lock))
+        heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock))
+            || self.exits(&slots).iter().any(|exit| exit.own == lock)
             || (self.refers_to(frame, lock)
                 && self.codes.names(&self.mem, &self.layout, frame.code, &LEAVES))
     }
 
-    /// Whether a head is that of a method of `lock`'s class bound to it: an `__aexit__`, where
-    /// nothing else is kept.
-    fn is_bound(&mut self, head: &[u8], lock: usize) -> bool {
-        let kind = self.objects.type_in(&self.mem, &self.layout, head);
-        kind.is_some_and(|kind| kind.sort == Sort::Method)
-            && word_at(head, object::METHOD_SELF) == lock
-    }
-
-    /// Whether the thread that was walked last has called a method of `manager` inside of the frame
-    /// that keeps `method`.
-    fn is_in_a_method(&mut self, method: usize, manager: usize) -> bool {
+    /// Whether the thread that was walked last has called a method of what it entered, inside of
+    /// the frame that keeps the way out.
+    fn is_in_a_method(&self, exit: Exit) -> bool {
         for frame in &self.walker.frames {
-            if self.kept_slots(frame).contains(&method) {
+            if self.keeps(frame, exit) {
                 return false;
             }
-            if self.slots(frame, 0, 1).contains(&manager) {
+            if self.slots(frame, 0, 1).contains(&exit.own) {
                 return true;
             }
         }

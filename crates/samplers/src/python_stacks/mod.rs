@@ -12,7 +12,7 @@
 //! | frame objects | the same | 3.9, 3.10 |
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.15 |
 //! | the GIL's state | its holder, the futexes of its own | 3.9-3.15 |
-//! | lock objects, value stacks | the holder of the lock a thread waits for | 3.9-3.13 |
+//! | lock objects, value stacks | the holder of the lock a thread waits for | 3.9-3.15 |
 //! | greenlets | stack and wait of a suspended one (`greenlets`) | 3.9-3.13 |
 //! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.13 |
 //!
@@ -29,8 +29,11 @@
 mod attach;
 mod awaits;
 mod blocks;
+#[cfg(test)]
+mod by_hand;
 mod codes;
 mod enders;
+mod exits;
 mod frames;
 mod greenlets;
 mod joins;
@@ -111,7 +114,17 @@ impl PythonStacks {
             unsupported::refused("address space", e.to_string(), "10 MiB to read into")
         })?;
         let threads = attach::checked_threads(&mem, &info, &layout, &mut walker)?;
-        Ok(PythonStacks {
+        Ok(PythonStacks::with(&info, mem, layout, threads, walker))
+    }
+
+    fn with(
+        info: &RuntimeInfo,
+        mem: Reader,
+        layout: Layout,
+        threads: Threads,
+        walker: Walker,
+    ) -> Self {
+        PythonStacks {
             codes: Codes::new(info.version_hex, info.types.code, &layout),
             mem,
             layout,
@@ -127,7 +140,7 @@ impl PythonStacks {
             last_gil: None,
             no_socket: Vec::new(),
             counters: Counters::default(),
-        })
+        }
     }
 
     /// Starts a sampling pass: code objects are verified anew, once each, until the next one.

@@ -42,6 +42,8 @@ pub(super) enum Sort {
     Single,
     Function,
     Method,
+    /// A C type's method that is bound to no object.
+    Descriptor,
     Socket,
     /// A queue written in C, with a lock of its own inside.
     SimpleQueue,
@@ -142,6 +144,11 @@ impl Objects {
     /// Whether waiters for what is written in C sleep on a futex each of their own (3.13).
     pub fn has_parking_lots(&self) -> bool {
         self.minor >= 13
+    }
+
+    /// Whether waiters for a lock do so, too (3.14).
+    pub fn parks_on_locks(&self) -> bool {
+        self.minor >= 14
     }
 
     /// From here on, every type is verified again at its next use.
@@ -461,6 +468,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "cell" | "weakref" | "weakref.ReferenceType" => Sort::Single,
         "function" => Sort::Function,
         "method" => Sort::Method,
+        "method_descriptor" => Sort::Descriptor,
         "float" => Sort::Float,
         "int" => Sort::Int,
         "str" => Sort::Text,

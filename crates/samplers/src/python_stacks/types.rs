@@ -1,7 +1,7 @@
 //! What the reader is given and what it gives: facts of the interpreter, threads, frames, counts.
 //!
-//! How it works: plain data, no method but text for an error. What it promises: no address in it has
-//! to be valid. What is missing on purpose: what only one kind of reading gives; that is beside it.
+//! How it works: plain data, no method but text for an error. What it promises: no address in it
+//! has to be valid. What is missing on purpose: what one kind of reading alone gives is beside it.
 
 use std::fmt;
 

@@ -5,8 +5,8 @@
 //! not). A future that comes from an executor carries asyncio's callback for that. For a peer, the
 //! object that awaits is followed to a socket: from attribute to attribute, nearest first.
 //!
-//! An `asyncio.Lock` does not know its holder, but `async with lock:` keeps the bound `__aexit__`
-//! on the value stack of the holder's frame, which a suspended coroutine keeps exactly.
+//! An `asyncio.Lock` does not know its holder, but `async with lock:` has the lock's `__aexit__` on
+//! the value stack of the holder's frame (see `exits`), which a suspended coroutine keeps exactly.
 //!
 //! What it promises: `Future` and no holder rather than a guess; several sockets at the nearest
 //! distance count as none. Bounded: `MOST_LOOKED_AT` objects a search. What is missing on purpose:
@@ -271,12 +271,7 @@ impl PythonStacks {
                 owners.push(self.first_local(frame));
             } else if *own.get_or_insert_with(|| file.clone()) == file {
                 let slots = self.live_slots(frame);
-                let kinds = self.types_at(&slots);
-                let method = |kind: &Option<Type>| kind.is_some_and(|k| k.sort == Sort::Method);
-                let methods = slots.iter().zip(&kinds).filter(|(_, kind)| method(kind));
-                let bound =
-                    |slot: &usize| self.mem.word(slot.wrapping_add(object::METHOD_SELF)).ok();
-                owners.extend(methods.filter_map(|(slot, _)| bound(slot)));
+                owners.extend(self.exits(&slots).iter().map(|exit| exit.own));
             }
         }
         let kinds = self.types_at(&owners);
@@ -448,21 +443,17 @@ impl PythonStacks {
     /// `contextlib.asynccontextmanager` made and that has the lock, unless that is `entered` only
     /// now.
     fn has_exit_of(&mut self, frame: &RawFrame, lock: usize, entered: usize) -> bool {
-        self.live_slots(frame).into_iter().any(|slot| {
-            let method = self.type_at(slot).is_some_and(|kind| kind.sort == Sort::Method);
-            let word = |offset: usize| self.mem.word(slot.wrapping_add(offset)).unwrap_or(0);
-            let (function, own) = (word(object::METHOD_DEFINITION), word(object::METHOD_SELF));
-            method
-                && match own == lock {
-                    true => {
-                        self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__")
-                    }
-                    false => {
-                        let attributes = self.attributes(own);
-                        own != entered && self.lets_go(function, &attributes, lock)
-                            || self.collects(&attributes, lock)
-                    }
-                }
+        let slots = self.live_slots(frame);
+        self.exits(&slots).into_iter().any(|exit| match exit.own == lock {
+            true => {
+                let code = self.asyncio_function(exit.function);
+                code.is_some_and(|(_, name)| name == "__aexit__")
+            }
+            false => {
+                let attributes = self.attributes(exit.own);
+                exit.own != entered && self.lets_go(exit.function, &attributes, lock)
+                    || self.collects(&attributes, lock)
+            }
         })
     }
 }
