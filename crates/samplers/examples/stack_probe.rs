@@ -7,7 +7,8 @@
 //! everything else.
 
 use samplers::python_stacks::{
-    CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo, TypeAddresses,
+    find_task_table, CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo,
+    TypeAddresses,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int};
@@ -276,6 +277,12 @@ fn storm() -> [u64; 4] {
         }
     }
     sums
+}
+
+/// Finds the table in which asyncio publishes its tasks; its address, or 0.
+#[no_mangle]
+pub extern "C" fn probe_task_table() -> usize {
+    find_task_table().unwrap_or(0)
 }
 
 /// Follows every task of a set of weak references (asyncio's own), until the flood is stopped;

@@ -25,9 +25,9 @@
 //! What is missing on purpose: code outside of files (JIT, vdso), other architectures.
 
 mod call;
-mod maps;
-mod module;
-mod owner;
+pub(crate) mod maps;
+pub(crate) mod module;
+pub(crate) mod owner;
 mod signal;
 mod variables;
 

@@ -1,4 +1,5 @@
-//! Tags: the identity of a build of a file, by its build id, else its size and time of change.
+//! Mapped ELF files: the identity of a build (its build id, else its size and time of change), its
+//! extent in memory, and where a section of it is.
 
 use sys::mem::Reader;
 
@@ -9,12 +10,16 @@ const PT_NOTE: u32 = 4;
 /// Segments begin at a multiple of it in memory.
 const PAGE: usize = 4096;
 const NT_GNU_BUILD_ID: u32 = 3;
-/// Bytes of a 64-bit ELF header, and of a program header.
+/// Bytes of a 64-bit ELF header, of a program header, and of a section's.
 const EHDR: usize = 64;
 const PHDR: usize = 56;
+const SHDR: usize = 64;
 /// Program headers that are read, and bytes of a note segment.
 const MOST_HEADERS: usize = 32;
 const MOST_NOTE: usize = 1024;
+/// Section headers that are read, and bytes of their names.
+const MOST_SECTIONS: usize = 1024;
+const MOST_NAMES: usize = 1 << 16;
 
 /// `build:HEX` from the note in the mapped file; `file:SIZE:MTIME_NS` where it has none and the
 /// path still leads to the mapped file; else empty. Cost: some microseconds; meant for once a file.
@@ -46,6 +51,35 @@ pub fn extent(mem: &Reader, head: usize) -> Option<u64> {
     });
     let (first, end) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
     Some((end - first / PAGE * PAGE) as u64)
+}
+
+/// What is added to an address in the 64-bit ELF file mapped at `head` to have it in memory.
+pub fn bias(mem: &Reader, head: usize) -> Option<usize> {
+    let headers = program_headers(mem, head)?;
+    let loads = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_LOAD));
+    let first = loads.filter_map(|load| long(load, 16)).min()?;
+    Some(head.wrapping_sub(first / PAGE * PAGE))
+}
+
+/// The address in its file of the section with this name, which ends in a zero. `read`: of the
+/// file, from where and how many bytes.
+pub fn section_address(
+    read: &dyn Fn(usize, usize) -> Option<Vec<u8>>,
+    name: &[u8],
+) -> Option<usize> {
+    let header = read(0, EHDR)?;
+    if &header[..5] != b"\x7fELF\x02" || half(&header, 58)? as usize != SHDR {
+        return None;
+    }
+    let (at, count) = (long(&header, 40)?, half(&header, 60)? as usize);
+    let headers = read(at, count.min(MOST_SECTIONS) * SHDR)?;
+    let names = headers.chunks_exact(SHDR).nth(half(&header, 62)? as usize)?;
+    let names = read(long(names, 24)?, long(names, 32)?.min(MOST_NAMES))?;
+    let is_named = |section: &&[u8]| {
+        let own = word(section, 0).and_then(|at| names.get(at as usize..));
+        own.is_some_and(|own| own.starts_with(name))
+    };
+    long(headers.chunks_exact(SHDR).find(is_named)?, 16)
 }
 
 fn program_headers(mem: &Reader, head: usize) -> Option<Vec<u8>> {

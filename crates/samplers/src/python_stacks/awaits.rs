@@ -18,9 +18,9 @@
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | `_asyncio.Task` | the future it waits for, its coroutine | 3.9-3.13 |
-//! | coroutines, generators, their frames | `Frame` (code id, line), innermost first | 3.9-3.13 |
-//! | see `objects`, `waits_for` | kind of await, lock, descriptor, time limit | 3.9-3.13 |
+//! | `_asyncio.Task` | the future it waits for, its coroutine | 3.9-3.15 |
+//! | coroutines, generators, their frames | `Frame` (code id, line), innermost first | 3.9-3.15 |
+//! | see `objects`, `waits_for` | kind of await, lock, descriptor, time limit | 3.9-3.15 |
 //!
 //! What it promises: a task that ended is refused, by its type, its reference count and its state.
 //! Nothing stops the loop meanwhile, so a chain counts only when two walks agree on it; else it is
@@ -33,10 +33,12 @@
 use super::frames::{parse_frame, RawFrame};
 use super::layout::{object, Layout, ABSENT};
 use super::objects::{Sort, Type};
+use super::task_table::{TaskLists, TaskTable};
 use super::types::{Frame, Torn};
 use super::words::{int_at, word_at};
 use super::{PythonStacks, CODE_GONE, TRIES};
 use format::wait::AwaitKind;
+use sys::mem::Reader;
 
 /// From 3.15 on the awaited object is below the place of an index, which is empty for what is
 /// awaited.
@@ -48,10 +50,10 @@ const MOST_FRAMES: usize = 512;
 /// A coroutine's head and the beginning of its frame.
 pub(super) const LINK_BYTES: usize = 256;
 
-/// Offsets of the fields of `_asyncio.Task`. Only its source has them; no header does.
+/// Offsets of the fields of `_asyncio.Task`. Up to 3.13 only its source has them; no header does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskLayout {
-    /// Bytes of a task; another number is another layout.
+    /// Bytes of a task; another number is another layout. 0: not known, or not yet.
     pub size: usize,
     /// Future -> `int`: 0 pending.
     pub state: usize,
@@ -61,18 +63,34 @@ pub(super) struct TaskLayout {
     pub coroutine: usize,
     /// Task -> its name.
     pub name: usize,
+    /// The lists of tasks (from 3.14 on; before, a set and a dict of Python's).
+    pub lists: Option<TaskLists>,
 }
 
 impl TaskLayout {
-    /// Measured in 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 by awaits.py in the tests.
+    /// Measured in 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 by awaits.py in the tests; later ones
+    /// publish it.
     pub fn of(version_hex: u32) -> TaskLayout {
         let (size, state, waiter) = match version_hex >> 16 {
             0x0309 => (184, 80, 144),
             0x030a => (192, 88, 152),
             0x030b | 0x030c => (176, 88, 128),
-            _ => (144, 96, 112),
+            0x030d => (144, 96, 112),
+            _ => (0, 0, 0),
         };
-        TaskLayout { size, state, waiter, coroutine: waiter + 8, name: waiter + 16 }
+        let (coroutine, name) = (waiter + 8, waiter + 16);
+        TaskLayout { size, state, waiter, coroutine, name, lists: None }
+    }
+
+    /// Takes what asyncio publishes, once it is imported.
+    pub fn learn(&mut self, mem: &Reader) {
+        if self.size != 0 {
+            return;
+        }
+        if let Some(found) = TaskTable::found(mem) {
+            let TaskTable { size, name, coroutine, waiter, state, lists } = found;
+            *self = TaskLayout { size, state, waiter, coroutine, name, lists: Some(lists) };
+        }
     }
 
     /// Whether tasks of this type have it.
@@ -399,7 +417,7 @@ impl PythonStacks {
     }
 }
 
-fn live_count(mem: &sys::mem::Reader, layout: &Layout, frame: &RawFrame) -> Option<usize> {
+fn live_count(mem: &Reader, layout: &Layout, frame: &RawFrame) -> Option<usize> {
     let word = |offset: usize| mem.word(frame.address.wrapping_add(offset)).ok();
     let top = word(layout.frame_top)?;
     if layout.has_chunks() && !layout.has_tags() {
@@ -417,3 +435,7 @@ fn live_count(mem: &sys::mem::Reader, layout: &Layout, frame: &RawFrame) -> Opti
     let count = end.wrapping_sub(locals) / 8;
     (count < 1 << 16).then_some(count)
 }
+
+#[cfg(test)]
+#[path = "awaits_tests.rs"]
+mod tests;

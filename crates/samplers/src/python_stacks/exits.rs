@@ -52,7 +52,7 @@ impl PythonStacks {
         found
     }
 
-    /// Whether a C type's own way out of `own` is among a frame's slots (3.14 and later).
+    /// Whether the exit that a C type has for `own` is among a frame's slots (3.14 and later).
     pub(super) fn keeps_exit_of(&self, slots: &[usize], own: usize) -> bool {
         let mut pairs = slots.windows(2).filter(|pair| pair[1] == own);
         self.layout.has_tags() && pairs.any(|pair| self.is_exit_descriptor(pair[0]))

@@ -13,8 +13,8 @@
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.15 |
 //! | the GIL's state | its holder, the futexes of its own | 3.9-3.15 |
 //! | lock objects, value stacks | the holder of the lock a thread waits for | 3.9-3.15 |
-//! | greenlets | stack and wait of a suspended one (`greenlets`) | 3.9-3.13 |
-//! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.13 |
+//! | greenlets | stack and wait of a suspended one (`greenlets`) | 3.9-3.15 |
+//! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.15 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
 //! What it promises: bounded memory and bounded work; a stack that existed at some instant. Only
@@ -47,6 +47,7 @@ mod objects;
 mod published;
 mod running;
 mod self_test;
+mod task_table;
 mod texts;
 mod threads;
 mod types;
@@ -58,6 +59,7 @@ pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder, WaitedFor};
 pub use running::{Running, RunningTasks};
+pub use task_table::find_task_table;
 pub use types::{
     CodeId, CodeInfo, Counters, Frame, Outcome, PyThread, RuntimeInfo, Torn, TypeAddresses,
 };
@@ -145,6 +147,7 @@ impl PythonStacks {
 
     /// Starts a sampling pass: code objects are verified anew, once each, until the next one.
     pub fn begin_pass(&mut self) {
+        self.tasks.learn(&self.mem);
         self.codes.begin_pass();
         self.objects.begin_pass();
         self.walker.begin_pass();

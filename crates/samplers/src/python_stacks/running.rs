@@ -12,11 +12,12 @@
 //! ```
 //!
 //! Of several (a loop that runs inside of a callback of another) the innermost is taken. A
-//! coroutine inside a wrapper of ours is searched behind that.
+//! coroutine inside a wrapper of ours is searched behind that. From 3.14 on there is no dict: each
+//! thread state has its running task.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | running tasks, their coroutines, names | the name, or the coroutine's code | 3.9-3.13 |
+//! | running tasks, their coroutines, names | the name, or the coroutine's code | 3.9-3.15 |
 //!
 //! All of this is read by one call, from the addresses of the sample before; the pointers must
 //! agree. Tasks that come and go often reuse the same memory. What has moved is read in further
@@ -80,7 +81,8 @@ impl RawFrame {
 /// The addresses of asyncio's running tasks. Both objects must never be freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningTasks {
-    /// The dict of event loop -> running task; 0: there is none.
+    /// The dict of event loop -> running task, from 3.14 on the table that `find_task_table` found;
+    /// 0: there is none.
     pub by_loop: usize,
     /// The type of tasks.
     pub kind: usize,
@@ -102,6 +104,8 @@ pub(super) struct Memory {
     generators: Vec<RawFrame>,
     /// The innermost frame of that stack: it may move while its callers stay.
     innermost: usize,
+    /// The thread state that it hangs on.
+    state: usize,
     /// The address of the dict's keys at the last sample.
     keys: usize,
     /// Tasks found lately; the next one takes the place of the oldest.
@@ -152,6 +156,7 @@ impl Memory {
             minor: (version_hex >> 16) & 0xff,
             generators: Vec::new(),
             innermost: 0,
+            state: 0,
             keys: 0,
             lately: Vec::new(),
             next: 0,
@@ -187,6 +192,7 @@ impl PythonStacks {
         // Those of a subinterpreter are called by the main one's, which come behind them.
         if !self.threads.is_foreign(state) {
             self.running.generators.clear();
+            self.running.state = state;
             self.running.innermost = self.walker.generators(state, &mut self.running.generators);
         }
     }
@@ -195,6 +201,9 @@ impl PythonStacks {
     pub fn running_task(&mut self, tasks: RunningTasks) -> Option<Running<'_>> {
         if self.running.generators.is_empty() || tasks.by_loop == 0 {
             return None;
+        }
+        if let Some(lists) = self.tasks.lists {
+            return self.running_of_state(lists.running, tasks.kind);
         }
         let expected = self.expected();
         let before = std::mem::take(&mut self.running.values);
@@ -212,19 +221,61 @@ impl PythonStacks {
             Some(expected) if candidates == [expected.one] => expected,
             _ => self.on_stack(&candidates).or_else(|| self.behind(&candidates))?,
         };
+        let read = if known { got.saturating_sub(FIRST + heads.len()) } else { 0 };
+        self.conclude(found, expected, proof, read)
+    }
+
+    /// The task found, if what is read of it once more confirms it. Of `proof` the first `read`
+    /// bytes were read already, if it is the expected one.
+    fn conclude(
+        &mut self,
+        found: Found,
+        expected: Option<Found>,
+        proof: &mut [u8],
+        mut read: usize,
+    ) -> Option<Running<'_>> {
         let same = |e: Found| (e.one, e.coroutine) == (found.one, found.coroutine);
-        let read = got.saturating_sub(FIRST + heads.len());
-        let proof = match expected.is_some_and(same) && known && read > 0 {
-            true => &proof[..read],
-            false => {
-                let read = self.mem.read_pieces(&self.proof(&found), proof);
-                &proof[..read]
-            }
-        };
-        let named = self.confirm(&found, proof)?;
+        if read == 0 || !expected.is_some_and(same) {
+            read = self.mem.read_pieces(&self.proof(&found), proof);
+        }
+        let named = self.confirm(&found, proof.get(..read)?)?;
         self.running.keep(found);
         let code = self.codes.id(found.frame.code).unwrap_or(CodeId::UNKNOWN);
         Some(Running { name: named.then_some(&*self.running.name), code })
+    }
+
+    /// The same from the thread state, which has the running task at `place` (3.14 and later). One
+    /// guarded call if the task is the one of the sample before, else up to four.
+    fn running_of_state(&mut self, place: usize, kind: usize) -> Option<Running<'_>> {
+        let size = self.tasks.size;
+        let expected = self.expected();
+        let word = Piece { address: self.running.state.wrapping_add(place), length: 8 };
+        let mut pieces = vec![word];
+        if let Some(found) = expected {
+            pieces.push(Piece { address: found.one.task, length: size });
+            pieces.extend(self.proof(&found));
+        }
+        let mut copy = [0u8; COPIED];
+        let got = self.mem.read_pieces(&pieces, &mut copy);
+        let (word, rest) = copy.split_at_mut(8);
+        let (head, proof) = rest.split_at_mut(size.min(MOST_TASK));
+        let task = word_at(word, 0);
+        if got < 8 || task == 0 {
+            return None;
+        }
+        let known = expected.is_some_and(|found| found.one.task == task) && got >= 8 + size;
+        if !known {
+            self.mem.read(task, head).ok()?;
+        }
+        self.running.values.clear();
+        self.running.values.push(task);
+        let candidates = self.live(kind, head);
+        let found = match expected {
+            Some(expected) if candidates == [expected.one] => expected,
+            _ => self.on_stack(&candidates).or_else(|| self.behind(&candidates))?,
+        };
+        let read = if known { got.saturating_sub(8 + size) } else { 0 };
+        self.conclude(found, expected, proof, read)
     }
 
     /// The task that had the frame of one of the stack's coroutines before, with its frame now.

@@ -144,6 +144,11 @@ impl Threads {
         Ok(())
     }
 
+    /// The state of the main interpreter.
+    pub fn main_interpreter(&self, mem: &Reader, layout: &Layout) -> Option<usize> {
+        self.roots(mem, layout).map(|(_, main)| main)
+    }
+
     /// The newest interpreter and the main one, by one guarded read.
     fn roots(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
         let (mut words, at) = ([0u8; 16], self.runtime);

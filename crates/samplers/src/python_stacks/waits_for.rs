@@ -16,6 +16,7 @@ use super::awaits::{Chain, FUTURE_CALLBACK};
 use super::frames::RawFrame;
 use super::layout::object;
 use super::objects::{self, Family, Sort, Type};
+use super::task_table::TaskLists;
 use super::types::{CodeInfo, Torn};
 use super::words::{read_each, word_at};
 use super::PythonStacks;
@@ -397,8 +398,23 @@ impl PythonStacks {
         Some(i32::from_ne_bytes(bytes)).filter(|fd| *fd >= 0)
     }
 
-    /// The tasks in a set of weak references to them, as asyncio keeps it.
+    /// The tasks in a set of weak references to them, as asyncio keeps it up to 3.13; later those
+    /// on its lists, and no set is read.
     pub fn tasks_in(&mut self, set: usize, most: usize, out: &mut Vec<usize>) {
+        let tasks = match self.tasks.lists {
+            Some(lists) => self.listed(lists, most),
+            None => self.referents(set, most),
+        };
+        let kinds = self.types_at(&tasks);
+        for (task, kind) in tasks.into_iter().zip(kinds) {
+            if self.is_task(kind) && self.is_pending(task) {
+                out.push(task);
+            }
+        }
+    }
+
+    /// What a set of weak references refers to.
+    fn referents(&mut self, set: usize, most: usize) -> Vec<usize> {
         let items = objects::set_items(&self.mem, set, most).unwrap_or_default();
         let kinds = self.types_at(&items);
         let is_reference = |kind: &Option<Type>| kind.is_some_and(|kind| kind.sort == Sort::Single);
@@ -406,14 +422,28 @@ impl PythonStacks {
             items.into_iter().zip(kinds).filter(|(_, k)| is_reference(k)).map(|(i, _)| i).collect();
         let mut bytes = Vec::new();
         read_each(&self.mem, &references, REFERENCE_BYTES, &mut bytes);
-        let referents = bytes.chunks_exact(REFERENCE_BYTES).map(|one| word_at(one, object::SIZE));
-        let referents: Vec<usize> = referents.collect();
-        let kinds = self.types_at(&referents);
-        for (task, kind) in referents.into_iter().zip(kinds) {
-            if self.is_task(kind) && self.is_pending(task) {
-                out.push(task);
+        bytes.chunks_exact(REFERENCE_BYTES).map(|one| word_at(one, object::SIZE)).collect()
+    }
+
+    /// What is on the lists of all threads and of the main interpreter: each a ring of nodes, whose
+    /// head is no task. One read a task.
+    fn listed(&mut self, lists: TaskLists, most: usize) -> Vec<usize> {
+        if self.threads.is_old(&self.mem, &self.layout) {
+            // A list of threads that is torn is the one before.
+            let _ = self.threads.refresh(&self.mem, &self.layout);
+        }
+        let of_threads = self.threads.seen.iter().map(|thread| thread.state + lists.of_thread);
+        let main = self.threads.main_interpreter(&self.mem, &self.layout);
+        let heads = of_threads.chain(main.map(|main| main + lists.of_interpreter));
+        let mut found = Vec::new();
+        for head in heads.collect::<Vec<usize>>() {
+            let mut node = self.mem.word(head).unwrap_or(head);
+            while node != head && node != 0 && found.len() < most {
+                found.push(node.wrapping_sub(lists.node));
+                node = self.mem.word(node).unwrap_or(head);
             }
         }
+        found
     }
 
     /// The task among `tasks` that is suspended inside `async with` of `lock`. Costs a walk of

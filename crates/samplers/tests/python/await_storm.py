@@ -99,9 +99,7 @@ def storm():
     """What the reader says of one: chains, frames, torn."""
     global end
     end = time.monotonic() + SECONDS
-    name = "_scheduled_tasks" if hasattr(asyncio.tasks, "_scheduled_tasks") else "_all_tasks"
-    tasks = getattr(asyncio.tasks, name).data
-    probe.lib.probe_await_storm_start(ctypes.c_size_t(id(tasks)))
+    probe.lib.probe_await_storm_start(ctypes.c_size_t(probe.asyncio_words()[0]))
     threads = [threading.Thread(target=part) for part in (collections, loops)]
     for thread in threads:
         thread.start()

@@ -22,12 +22,6 @@ def word(value):
     return ctypes.c_size_t(id(value) if not isinstance(value, int) else value)
 
 
-def task_set():
-    """asyncio's own set of weak references to the tasks."""
-    name = "_scheduled_tasks" if hasattr(asyncio.tasks, "_scheduled_tasks") else "_all_tasks"
-    return getattr(asyncio.tasks, name).data
-
-
 class Chain:
     def __init__(self, text):
         head, *frames = text.splitlines()
@@ -224,31 +218,31 @@ async def locks():
         got = one(waiter)
         assert got.kind == kind and got.lock == id(what) and got.names[-1] == "wants", got
         assert got.names[0] == "acquire" and got.frames[0][1] == "locks.py", got
-        assert lib.probe_task_holding(word(what), word(task_set())) == id(holder)
+        assert lib.probe_task_holding(word(what), word(probe.asyncio_words()[0])) == id(holder)
         await drop(holder)
         await drop(waiter, second)
-        assert lib.probe_task_holding(word(what), word(task_set())) == 0
+        assert lib.probe_task_holding(word(what), word(probe.asyncio_words()[0])) == 0
         holder, waiter = await parked(by_acquire(what)), await parked(wants(what))
-        assert lib.probe_task_holding(word(what), word(task_set())) == 0, "a guess"
+        assert lib.probe_task_holding(word(what), word(probe.asyncio_words()[0])) == 0, "a guess"
         await drop(holder, waiter)
     for made in section, nested:
         holder = await parked(hold(made(lock), 60))
         waiters = [await parked(wants(made(lock))) for _ in range(2)]
-        assert lib.probe_task_holding(word(lock), word(task_set())) == id(holder), made
+        assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == id(holder), made
         await drop(holder)
         await drop(*waiters)
-        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
+        assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
         # Both wait for who holds it by hand; they are entering only.
         others = await parked(by_acquire(lock)), await parked(wants(made(lock)))
-        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
+        assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
         await drop(*others)
     for made in (lambda what: what), section, nested:
         # The one that has it waits for another one, inside of a method of its stack.
         blocker = await parked(by_acquire(semaphore))
         holder, waiter = await parked(stacked(made(lock), semaphore)), await parked(stacked(made(lock)))
-        assert lib.probe_task_holding(word(lock), word(task_set())) == id(holder), made
+        assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == id(holder), made
         await drop(waiter, holder, blocker)
-        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
+        assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
     waits = [(told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
     for coroutine, kind in waits:
         task = await parked(coroutine)
@@ -481,7 +475,7 @@ async def children():
 async def the_set():
     tasks = [asyncio.ensure_future(asyncio.sleep(60)) for _ in range(40)]
     await settle()
-    found = set(map(int, probe.text(lib.probe_tasks, word(task_set())).split()))
+    found = set(map(int, probe.text(lib.probe_tasks, TASKS).split()))
     assert {id(task) for task in tasks} <= found <= {id(task) for task in asyncio.all_tasks()}
     await drop(*tasks)
 
@@ -500,6 +494,7 @@ async def main():
 
 
 probe.attach()
+TASKS = word(probe.asyncio_words()[0])
 start = time.monotonic()
 took = asyncio.run(main())
 loops = "asyncio"

@@ -51,6 +51,19 @@ def chain(frame):
     return out
 
 
+def asyncio_words():
+    """Where asyncio keeps its tasks, and its running ones."""
+    import _asyncio
+
+    if sys.version_info >= (3, 14):
+        lib.probe_task_table.restype = ctypes.c_size_t
+        table = lib.probe_task_table()
+        assert table, "no table of asyncio's tasks"
+        return table, table
+    name = "_scheduled_tasks" if hasattr(_asyncio, "_scheduled_tasks") else "_all_tasks"
+    return id(getattr(_asyncio, name).data), id(_asyncio._current_tasks)
+
+
 def until(condition, what, seconds=20.0):
     end = time.monotonic() + seconds
     while not condition():

@@ -79,7 +79,7 @@ def storm():
     global end
     end = time.monotonic() + SECONDS
     probe.lib.probe_running_storm_start(
-        ctypes.c_size_t(id(_asyncio._current_tasks)), ctypes.c_size_t(id(_asyncio.Task)), number)
+        ctypes.c_size_t(probe.asyncio_words()[1]), ctypes.c_size_t(id(_asyncio.Task)), number)
     threads = [threading.Thread(target=part) for part in (loops, collections)]
     for thread in threads:
         thread.start()
