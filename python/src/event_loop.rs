@@ -1,10 +1,12 @@
 //! The asyncio task, or the greenlet, that runs on this thread.
 //!
-//! How it works: asyncio keeps the running task of each loop in one dict for the life of the
-//! process. Once `_asyncio` was imported (never by us), that dict and the function that returns the
-//! running loop are looked up once; from then on a query is one call and one dict lookup, about 60
-//! ns. The same first lookup, at the latest when `asyncio.tasks` was imported, gives the sampler
-//! the places where asyncio keeps all its tasks, and the running ones.
+//! How it works: up to 3.13 asyncio keeps the running task of each loop in one dict for the life of
+//! the process. Once `_asyncio` was imported (never by us), that dict and the function that returns
+//! the running loop are looked up once; from then on a query is one call and one dict lookup, about
+//! 60 ns. From 3.14 on there is no dict, and a second function of `_asyncio` is called. The same
+//! first lookup, at the latest when `asyncio.tasks` was imported, gives the sampler the places
+//! where asyncio keeps all its tasks, and the running ones: a set and that dict, from 3.14 on the
+//! table in which it says so itself.
 //!
 //! Where no asyncio loop runs and `greenlet` was imported, its `getcurrent` is called: one call,
 //! and the attribute that shows whether it is the thread's own greenlet (then the thread is treated
@@ -17,14 +19,33 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use samplers::python_stacks::RunningTasks;
+use samplers::python_stacks::{find_task_table, RunningTasks};
 use sys::cell::StaticRef;
 
 use crate::kept::word;
 
 struct Asyncio {
     running_loop: Py<PyAny>,
-    current_tasks: Py<PyDict>,
+    running_task: RunningTask,
+}
+
+/// How the running task of a loop is found.
+enum RunningTask {
+    /// The dict of event loop -> running task.
+    ByLoop(Py<PyDict>),
+    /// `_asyncio.current_task` (3.14 and later).
+    Asked(Py<PyAny>),
+}
+
+impl RunningTask {
+    fn of<'py>(&self, event_loop: Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let py = event_loop.py();
+        let task = match self {
+            RunningTask::ByLoop(tasks) => tasks.bind(py).get_item(event_loop).ok().flatten(),
+            RunningTask::Asked(current) => current.bind(py).call1((event_loop,)).ok(),
+        };
+        task.filter(|task| !task.is_none())
+    }
 }
 
 static ASYNCIO: StaticRef<Asyncio> = StaticRef::empty();
@@ -57,8 +78,7 @@ fn asyncio_task(py: Python<'_>) -> Option<u64> {
         None => look(py)?,
     };
     let running = asyncio.running_loop.bind(py).call0().ok().filter(|found| !found.is_none())?;
-    let task = asyncio.current_tasks.bind(py).get_item(running).ok().flatten();
-    Some(task.map_or(0, |task| task.as_ptr() as u64))
+    Some(asyncio.running_task.of(running).map_or(0, |task| task.as_ptr() as u64))
 }
 
 /// asyncio was imported: from now on the sampler can see which of its tasks runs.
@@ -80,21 +100,28 @@ pub fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bou
 #[cold]
 fn look(py: Python<'_>) -> Option<&Asyncio> {
     let module = imported(py, word!(py, "_asyncio"))?;
-    let asyncio = Asyncio {
-        running_loop: module.getattr("_get_running_loop").ok()?.unbind(),
-        current_tasks: module.getattr("_current_tasks").ok()?.cast_into().ok()?.unbind(),
+    let running_loop = module.getattr("_get_running_loop").ok()?.unbind();
+    // What is leaked below is leaked on purpose: the sampler keeps addresses for the life of the
+    // process. The dict lives as long as `ASYNCIO`, which is never freed.
+    let (running_task, by_loop) = match module.getattr("_current_tasks") {
+        Ok(tasks) => {
+            let tasks: Py<PyDict> = tasks.cast_into().ok()?.unbind();
+            let all = module.getattr("_scheduled_tasks").or_else(|_| module.getattr("_all_tasks"));
+            if let Ok(set) = all.and_then(|all| all.getattr("data")) {
+                dashcam::set_asyncio_tasks(set.into_ptr() as usize);
+            }
+            let by_loop = tasks.as_ptr() as usize;
+            (RunningTask::ByLoop(tasks), by_loop)
+        }
+        Err(_) => {
+            let current = module.getattr("current_task").ok()?.unbind();
+            let table = find_task_table().unwrap_or(0);
+            dashcam::set_asyncio_tasks(table);
+            (RunningTask::Asked(current), table)
+        }
     };
-    let all = module.getattr("_scheduled_tasks").or_else(|_| module.getattr("_all_tasks"));
-    if let Ok(set) = all.and_then(|all| all.getattr("data")) {
-        // Leaked on purpose: the sampler keeps the address for the life of the process.
-        dashcam::set_asyncio_tasks(set.into_ptr() as usize);
-    }
     if let Ok(kind) = module.getattr("Task") {
-        // The dict lives as long as `ASYNCIO`, which is never freed; the type is leaked on purpose.
-        dashcam::set_asyncio_running(RunningTasks {
-            by_loop: asyncio.current_tasks.as_ptr() as usize,
-            kind: kind.into_ptr() as usize,
-        });
+        dashcam::set_asyncio_running(RunningTasks { by_loop, kind: kind.into_ptr() as usize });
     }
-    Some(ASYNCIO.get_or_make(|| asyncio))
+    Some(ASYNCIO.get_or_make(|| Asyncio { running_loop, running_task }))
 }
