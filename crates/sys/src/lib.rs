@@ -42,6 +42,7 @@ pub mod stderr;
 pub mod streams;
 pub mod task;
 pub mod thread;
+pub mod tracee;
 pub mod turns;
 pub mod vitals;
 pub mod whole_file;
