@@ -101,11 +101,12 @@ def flush() -> bool:
 def start(**settings: Any) -> bool:
     """Starts recording; idempotent. All settings are keyword-only and optional.
 
-    service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"), window,
-    post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads, on_error
-    ("TimeoutError, errors(checkout)>5%/30s"), on_metric ("queue.depth>100"), openmetrics
-    ("127.0.0.1:9464"), signal ("USR2"), per_day, repeat_after, decay, at_exit, hook, control,
-    metrics_series, otlp ("http://localhost:4318"), otlp_share, propagate, otel, enabled:
+    service, labels ("version=4.2,environment=prod"), out, slow ("500ms", "checkout>250ms", several
+    with commas), memory ("64MiB"), window, post, cooldown, keep, keep_bytes, rate_hz,
+    budget_percent, switches, stacks, threads, on_error ("TimeoutError, errors(checkout)>5%/30s"),
+    on_metric ("queue.depth>100"), openmetrics ("127.0.0.1:9464"), signal ("USR2"), per_day,
+    repeat_after, decay, at_exit, hook, control, metrics_series, otlp ("http://localhost:4318"),
+    otlp_share, propagate, otel, enabled:
     docs/settings.md describes them, with defaults and ranges. Each has an environment variable
     DASHCAM_<NAME>, which takes precedence. Returns whether recording was started by this call.
     Raises ValueError for a wrong value or an unknown setting; while recording is on already,

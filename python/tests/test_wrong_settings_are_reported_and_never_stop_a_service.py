@@ -69,6 +69,7 @@ def test_the_environment_wins_and_its_mistakes_are_reported(bench: Bench) -> Non
 
 # Setting, a wrong value, and a part of the text that names the wanted one.
 WRONG = [
+    ("labels", "4.2", "key=value with commas"),
     ("slow", "fast", "a limit like 500ms"),
     ("on_error", "errors>5%", "errors"),
     ("on_metric", "depth", "queue.depth>100"),

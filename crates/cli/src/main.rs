@@ -195,6 +195,9 @@ struct Run {
     /// Name of the service.
     #[arg(long)]
     service: Option<String>,
+    /// Labels of the process, in each capture: version=4.2,environment=prod.
+    #[arg(long)]
+    labels: Option<String>,
     /// Folder for captures [default: captures].
     #[arg(long)]
     out: Option<String>,
@@ -227,6 +230,7 @@ impl Run {
             ("openmetrics", self.openmetrics),
             ("hook", self.hook),
             ("service", self.service),
+            ("labels", self.labels),
             ("out", self.out),
             ("memory", self.memory),
             ("window", self.window),

@@ -216,8 +216,8 @@ impl Reader<'_> {
     }
 }
 
-/// `key=value,key=value`, values percent-encoded, as W3C Baggage has them.
-fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+/// `key=value,key=value`, values percent-encoded, as W3C Baggage has them; None: another form.
+pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pair = |part: &str| {
         let (key, value) = part.split_once('=')?;
         let (key, value) = (decoded(key.trim())?, decoded(value.trim())?);

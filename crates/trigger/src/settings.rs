@@ -8,7 +8,7 @@
 //! What is missing on purpose: addresses (`openmetrics`, `otlp`) are checked by the crates that use
 //! them.
 
-use crate::{bytes, duration_ns, fraction, switch, ErrorRules, MetricRules, Rules, Wrong};
+use crate::{bytes, duration_ns, fraction, labels, switch, ErrorRules, MetricRules, Rules, Wrong};
 
 /// One setting.
 pub struct Knob {
@@ -29,6 +29,7 @@ macro_rules! settings {
         $take! {
             enabled, "on", "on, off", "Turns everything on or off.";
             service, "", "text", "Name of the service; the program's name when empty.";
+            labels, "", "version=4.2,environment=prod", "Labels of the process, in each capture; with those of OTEL_RESOURCE_ATTRIBUTES.";
             out, "captures", "folder", "Where captures are written.";
             slow, "500ms", "500ms; checkout>250ms; p99(checkout)>50ms/30s; several with commas", "What is slow: a limit for any request, or by name.";
             memory, "64MiB", "1MiB to 4GiB", "Size of the black box.";
@@ -83,6 +84,7 @@ pub fn check(name: &str, text: &str) -> Result<(), Wrong> {
         "enabled" | "switches" | "stacks" | "control" | "propagate" | "otel" => {
             switch(name, text).map(drop)
         }
+        "labels" => labels(text).map(drop),
         "slow" => Rules::parse(text).map(drop),
         "on_error" => ErrorRules::parse(text).map(drop),
         "on_metric" => MetricRules::parse(text).map(drop),

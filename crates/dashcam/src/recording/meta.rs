@@ -71,12 +71,19 @@ pub fn sources(list: &[(String, String)]) -> String {
     list.iter().fold(Object::new(), |object, (name, state)| object.text(name, state)).finish()
 }
 
+/// Labels of the process by key.
+fn labels(config: &Config) -> String {
+    let each = config.labels.iter();
+    each.fold(Object::new(), |object, (key, value)| object.text(key, value)).finish()
+}
+
 /// What does not change while the process records.
 pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -> Object {
     Object::new()
         .text("version", env!("CARGO_PKG_VERSION"))
         .text("service", &config.service)
         .text("host", &host())
+        .raw("labels", &labels(config))
         .text("runtime", &runtime.name)
         .raw("stdlib", &texts(runtime.stdlib.iter().map(String::as_str)))
         .raw("site", &texts(runtime.site.iter().map(String::as_str)))

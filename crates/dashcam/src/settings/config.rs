@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use trigger::{
-    bytes, duration_ns, fraction, percent, switch, time_or_none, ErrorRules, MetricRules, Rules,
-    Wrong,
+    bytes, duration_ns, fraction, percent, switch, time_or_none, ErrorRules, Labels, MetricRules,
+    Rules, Wrong,
 };
 
 pub use trigger::{Knob, KNOBS};
@@ -56,6 +56,8 @@ pub struct Config {
     pub enabled: bool,
     /// Name of the service.
     pub service: String,
+    /// Labels of the process, for captures.
+    pub labels: Labels,
     /// Where captures go, absolute.
     pub out: PathBuf,
     /// The text of the rules.
@@ -158,7 +160,12 @@ impl Config {
             };
             values.push((knob.name, value));
         }
-        build(&values, complaints)
+        let mut config = build(&values, complaints)?;
+        let attributes = environment("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        // Text of another form is the exporter's to report: docs/otlp.md.
+        let attributes = ::otlp::env::pairs(&attributes).unwrap_or_default();
+        config.labels = trigger::merged(config.labels, attributes);
+        Ok(config)
     }
 }
 
@@ -234,6 +241,7 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
     };
     let mut config = Config {
         service,
+        labels: trigger::labels(text("labels"))?,
         out,
         memory: bytes("memory", text("memory"))? as usize & !4095,
         switches: switch("switches", text("switches"))?,
@@ -367,6 +375,22 @@ mod tests {
         }
         assert_eq!(misspelt("DASHCAM_SERVICE_HOST"), None);
         assert_eq!(misspelt("SLOW"), None);
+    }
+
+    #[test]
+    fn labels_are_ours_and_then_those_of_opentelemetry() {
+        let env = |name: &str| match name {
+            "DASHCAM_LABELS" => Some("version=4.2".to_owned()),
+            "OTEL_RESOURCE_ATTRIBUTES" => Some("version=4.1,host.name=a%2Cb".to_owned()),
+            _ => None,
+        };
+        let config = Config::from(&[], env).expect("valid");
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(config.labels, [pair("version", "4.2"), pair("host.name", "a,b")]);
+        let broken = |name: &str| (name == "OTEL_RESOURCE_ATTRIBUTES").then(|| "x".to_owned());
+        assert!(Config::from(&[], broken).expect("valid").labels.is_empty());
+        let wrong = Config::from(&given(&[("labels", "4.2")]), |_| None).expect_err("no key");
+        assert!(wrong.to_string().starts_with("labels: found \"4.2\""), "{wrong}");
     }
 
     #[test]

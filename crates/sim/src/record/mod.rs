@@ -319,7 +319,7 @@ impl Recorder {
             .text("version", env!("CARGO_PKG_VERSION"))
             .text("service", &label.service)
             .text("host", &label.host)
-            .text("service_version", &label.version)
+            .raw("labels", &Object::new().text("version", &label.version).finish())
             .text("runtime", "Python 3.11.7")
             .raw("stdlib", &texts([STDLIB]))
             .raw("site", &texts([SITE]))
