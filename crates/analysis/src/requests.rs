@@ -118,6 +118,17 @@ impl<'c> Requests<'c> {
         self.typical_by_name.get(&name).copied().unwrap_or(self.typical_ns)
     }
 
+    /// What a request took beyond what is typical for its name, ns.
+    pub fn excess_ns_of(&self, request: &Judged<'_>) -> u64 {
+        request.ns().saturating_sub(self.typical_of(request.row.name))
+    }
+
+    /// What all slow requests took beyond that, ns.
+    pub fn excess_ns(&self) -> u64 {
+        let of = |r: &Judged<'_>| self.excess_ns_of(r).saturating_mul(r.row.times.into());
+        self.slow.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// Whether several normal requests bear this name.
     pub fn is_usually_quick(&self, name: u32) -> bool {
         self.typical_by_name.contains_key(&name)

@@ -90,6 +90,8 @@ pub struct Diagnosis<'c> {
     pub typical_ns: Option<u64>,
     /// Worst time, ns.
     pub worst_ns: u64,
+    /// What all slow requests took beyond typical, ns: shares are parts of it.
+    pub excess_ns: u64,
     /// Requests that ended by an error, slow or not.
     pub failed: usize,
     /// Of these, how many by name, most first.

@@ -74,6 +74,28 @@ fn what_is_explained_has_no_list_of_stacks() {
     assert!(!text.contains("Seen:"), "{text}");
 }
 
+#[test]
+fn the_excess_is_of_all_slow_requests_also_of_those_that_were_not_divided() {
+    let mut made = sleeper();
+    let typical_ms = judge(&made).typical_ns.expect("normal ones") / MS;
+    let one = judge(&made).excess_ns;
+    assert_eq!(one, (500 - typical_ms) * MS);
+    // More than are divided among causes.
+    for id in 1000..1250 {
+        made.requests.push(request(id, OTHER, BEGIN + (id - 990) * 1000 * MS, 400));
+    }
+    let verdict = judge(&made);
+    let all = one + 250 * (400 - typical_ms) * MS;
+    assert_eq!((verdict.slow, verdict.excess_ns), (251, all));
+    let json = to_json(&verdict, "one.dashcam");
+    assert_eq!(json["requests"]["excess_ns"], all);
+    for (finding, cause) in verdict.findings.iter().zip(json["causes"].as_array().expect("list")) {
+        let part = cause["excess_ns"].as_f64().expect("a number") / all as f64;
+        assert!((part - finding.share).abs() < 1e-6, "{part} {}", finding.share);
+    }
+    assert!(!verdict.findings.is_empty());
+}
+
 /// A window of a second in which dashcam's sampler took 10 ms.
 fn with_own_cost(made: &mut Capture) {
     made.names.push("dashcam.sampler.cpu_seconds".to_owned());

@@ -51,6 +51,7 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
     cx.trace = trace;
     let slow = count(&requests.slow);
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
+    let excess_ns = requests.excess_ns();
     let failures = failures(&requests);
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
     requests.slow.truncate(MOST_SLOW);
@@ -63,11 +64,7 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
     let groups = divide::divide(&cx, weighed);
     let counts = repeats::Counts::of(capture, &requests.slow, &controls);
     let waits = repeats::waits(&cx, &groups);
-    let excess: f64 = requests
-        .slow
-        .iter()
-        .map(|r| r.ns().saturating_sub(requests.typical_of(r.row.name)) as f64)
-        .sum();
+    let excess: f64 = requests.slow.iter().map(|r| requests.excess_ns_of(r) as f64).sum();
     let traces = Traces::of(capture);
     let (controls, spent, traces) = (&controls[..], &spent[..], &traces);
     let (counts, waits) = (&counts, &waits);
@@ -90,6 +87,7 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
         endless: requests.endless,
         older: requests.older,
         worst_ns,
+        excess_ns,
         findings,
         unexplained_share,
         suspects,

@@ -1,6 +1,5 @@
 //! `dashcam why --json`: schema 1.
 
-use capture::read::Capture;
 use serde_json::{json, Value};
 
 use super::explanation_json::explained;
@@ -41,14 +40,15 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
             "end_lost": diagnosis.endless,
             "older": diagnosis.older,
             "worst_ms": ms(diagnosis.worst_ns),
+            "excess_ns": diagnosis.excess_ns,
         },
         "otherwise": diagnosis.suspects.iter().map(suspect).collect::<Vec<Value>>(),
-        "causes": findings.map(|(i, f)| cause(capture, i + 1, f)).collect::<Vec<Value>>(),
+        "causes": findings.map(|(i, f)| cause(diagnosis, i + 1, f)).collect::<Vec<Value>>(),
         "unexplained_share": round(diagnosis.unexplained_share),
     })
 }
 
-fn cause(capture: &Capture, rank: usize, finding: &Finding) -> Value {
+fn cause(diagnosis: &Diagnosis<'_>, rank: usize, finding: &Finding) -> Value {
     let evidence = finding.evidence.iter();
     let evidence: Vec<Value> =
         evidence.map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit})).collect();
@@ -56,6 +56,7 @@ fn cause(capture: &Capture, rank: usize, finding: &Finding) -> Value {
         "rank": rank,
         "cause": finding.cause.text(),
         "share": round(finding.share),
+        "excess_ns": (diagnosis.excess_ns as f64 * finding.share).round() as u64,
         "confidence": finding.confidence.text(),
         "fingerprint": finding.fingerprint,
         "slow_requests": finding.slow_requests,
@@ -74,7 +75,7 @@ fn cause(capture: &Capture, rank: usize, finding: &Finding) -> Value {
         "advice": finding.advice,
     });
     if let (Some(explanation), Some(cause)) = (&finding.explanation, cause.as_object_mut()) {
-        cause.insert("explain".to_owned(), explained(capture, explanation));
+        cause.insert("explain".to_owned(), explained(diagnosis.capture, explanation));
     }
     cause
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use analysis::requests::Requests;
 use analysis::states::Threads;
 use analysis::timeline::{self, Segment, State};
 use capture::read::RequestRow;
@@ -33,6 +34,11 @@ pub(crate) const REQUESTS: Table = Table {
         maybe("ready_ns", Kind::Int, "Its thread was runnable without a CPU; NULL on a loop"),
         maybe("wait_ns", Kind::Int, "Its thread was blocked; NULL on a loop"),
         maybe("unknown_ns", Kind::Int, "What its thread did is not known; NULL on a loop"),
+        maybe(
+            "excess_ns",
+            Kind::Int,
+            "What it took beyond typical for its name; NULL: `why` does not judge it as slow",
+        ),
     ],
     rows: requests,
 };
@@ -40,6 +46,9 @@ pub(crate) const REQUESTS: Table = Table {
 fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let times = times(source);
+    let judged = Requests::divide(capture, |name| source.limit_ns(name));
+    let excess: HashMap<u64, u64> =
+        judged.slow.iter().map(|r| (r.row.id, judged.excess_ns_of(r))).collect();
     let mut limits: HashMap<u32, u64> = HashMap::new();
     for (i, row) in capture.requests.iter().enumerate() {
         let name = capture.name(row.name);
@@ -65,6 +74,7 @@ fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             part(1),
             part(2),
             part(3),
+            opt(excess.get(&row.id).copied()),
         ])?;
     }
     Ok(())
