@@ -175,13 +175,16 @@ def stream(sink: str | Path, **settings: str) -> Stream:
     return Stream(_native.Stream(str(sink), settings))
 
 
-def open(path: str | Path) -> Capture:
+def open(path: str | Path, *, native_names: bool = True) -> Capture:
     """Reads a capture, or the newest (`*.dashcam`) in a folder: `.tables` (Arrow), `.why()`,
     `.summary()`. Costs up to seven times the file's size in memory. Raises CaptureError, an
     OSError, for a file that is no capture or cannot be read; for a cut or damaged capture `.damage`
     lists the losses.
+
+    native_names: names native code from the binaries of this machine. False: reads the capture
+    alone, which is quicker, and the same on every machine.
     """
-    return reading.open(path)
+    return reading.open(path, native_names=native_names)
 
 
 def status() -> dict[str, Any]:

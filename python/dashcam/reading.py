@@ -107,11 +107,11 @@ class Capture:
     damage: list[str]
     """What is wrong with the file (cut off, wrong checksum); empty for a whole one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, native_names: bool = True) -> None:
         reader = _reader()
         self.path = path
         try:
-            self._native = reader.Capture(path)
+            self._native = reader.Capture(path, native_names)
         except OSError as error:
             raise CaptureError(str(error)) from None
         self.tables = Tables(self._native, list(reader.TABLES))
@@ -133,10 +133,10 @@ class Capture:
         return f"<dashcam capture {str(self.path)!r}>"
 
 
-def open(path: str | os.PathLike[str]) -> Capture:  # noqa: A001
+def open(path: str | os.PathLike[str], *, native_names: bool = True) -> Capture:  # noqa: A001
     """Reads the capture at `path`, or the newest in that folder. See `dashcam.open`."""
     given = Path(path)
-    return Capture(newest(given) if given.is_dir() else given)
+    return Capture(newest(given) if given.is_dir() else given, native_names=native_names)
 
 
 def newest(folder: Path) -> Path:

@@ -33,10 +33,12 @@ struct PyCapture {
 
 #[pymethods]
 impl PyCapture {
-    /// Reads the file at `path`. Raises OSError with the reason.
+    /// Reads the file at `path`. Raises OSError with the reason. Without `native_names` no binary
+    /// of this machine is read, so the result depends on the file alone.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<PyCapture> {
-        py.detach(|| read(&path)).map_err(PyOSError::new_err)
+    #[pyo3(signature = (path, native_names=true))]
+    fn new(py: Python<'_>, path: PathBuf, native_names: bool) -> PyResult<PyCapture> {
+        py.detach(|| read(&path, native_names)).map_err(PyOSError::new_err)
     }
 
     /// Code that could not be named, and the reason.
@@ -134,12 +136,15 @@ impl PyTable {
     }
 }
 
-fn read(path: &Path) -> Result<PyCapture, String> {
+fn read(path: &Path, native_names: bool) -> Result<PyCapture, String> {
     let mut capture = capture::read::Capture::open(path).map_err(|error| match &error {
         ReadError::Io(..) => error.to_string(),
         _ => format!("{}: {error}", path.display()),
     })?;
-    let notes = symbols::name_native(&mut capture);
+    let notes = match native_names {
+        true => symbols::name_native(&mut capture),
+        false => Vec::new(),
+    };
     // A recovered box that lost its settings is judged by the default, as in `dashcam why`.
     let rules = Rules::parse(&capture.meta.slow).or_else(|_| Rules::parse(DEFAULT_SLOW));
     let rules = rules.unwrap_or_default();
