@@ -12,6 +12,7 @@ mod output;
 mod parquet;
 mod post;
 mod progress;
+mod python;
 mod read;
 mod recover;
 mod run;
