@@ -20,6 +20,8 @@ use crate::read::{NOTHING, UNREADABLE, USAGE};
 
 /// A live process answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// For what is only good to know.
+const AT_ONCE: Duration = Duration::from_millis(200);
 /// It has written a capture within this time.
 const CAPTURE: Duration = Duration::from_secs(40);
 /// Answers longer than this are refused.
@@ -49,6 +51,28 @@ pub fn ps(as_json: bool) -> ExitCode {
         return ExitCode::from(NOTHING);
     }
     ExitCode::SUCCESS
+}
+
+/// A recorded process.
+pub struct Recorded {
+    /// Its id.
+    pub pid: u32,
+    /// Its service.
+    pub service: String,
+    /// When recording began, Unix epoch.
+    pub since_epoch_ns: u64,
+}
+
+/// The recorded processes of this user that answer at once.
+pub fn recorded() -> Vec<Recorded> {
+    let sockets = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
+    let rows = sockets.filter_map(|(_, path)| ask(&path, "ps", AT_ONCE).ok());
+    rows.map(|row| Recorded {
+        pid: row["pid"].as_u64().unwrap_or(0) as u32,
+        service: row["service"].as_str().unwrap_or_default().to_owned(),
+        since_epoch_ns: row["since_epoch_ns"].as_u64().unwrap_or(0),
+    })
+    .collect()
 }
 
 fn table(rows: &[Value]) -> String {

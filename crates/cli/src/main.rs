@@ -16,6 +16,7 @@ mod python;
 mod read;
 mod recover;
 mod run;
+mod screen;
 mod show;
 mod show_metrics;
 mod show_request;

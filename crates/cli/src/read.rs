@@ -20,6 +20,7 @@ use trigger::Rules;
 
 use crate::others::Others;
 use crate::progress;
+use crate::screen;
 
 /// Exit code for input that cannot be read.
 pub const UNREADABLE: u8 = 3;
@@ -34,7 +35,7 @@ const DEFAULT_SLOW: &str = "500ms";
 /// The form in which a verdict is printed.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// For a terminal.
+    /// For people: short facts at a terminal, a sentence each in a pipe.
     Text,
     /// Schema 1.
     Json,
@@ -85,7 +86,14 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCo
             others.into_iter().for_each(|text| println!("\n{}", diagnosis::escaped(&text)));
         }
         Form::Text => {
-            print!("{}{explanation}", diagnosis::to_text(&diagnosis));
+            match screen::terminal() {
+                Some(screen) => {
+                    print!("{}", screen::origin(&file, &capture.meta));
+                    print!("{}", diagnosis::to_screen(&diagnosis, screen));
+                }
+                None => print!("{}", diagnosis::to_text(&diagnosis)),
+            }
+            print!("{explanation}");
             let _ = io::stdout().flush();
             others().into_iter().for_each(|others| print!("{}", others.to_text()));
         }

@@ -58,5 +58,6 @@ pub use judge::{diagnose, diagnose_explained};
 pub use render::explanation_text::to_explanation;
 pub use render::json::to_json;
 pub use render::markdown::{escaped, to_markdown};
+pub use render::screen::{to_screen, Screen};
 pub use render::text::to_text;
 pub use wording::{ms_text, thousands};

@@ -1,4 +1,5 @@
-//! Numbers as a person reads them: lengths of time, and counts.
+//! Numbers and names as a person reads them: lengths of time, counts, text of the program that was
+//! recorded.
 
 /// `1,006 ms`; one digit below 10 ms; `3.1 µs` of what that would round to nothing.
 pub fn ms_text(ms: f64) -> String {
@@ -35,8 +36,23 @@ pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 
+/// Text of the recorded program for a line of ours: it brings no line of its own, and no control
+/// character reaches a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    let keep = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    text.chars().map(|c| if keep(c) { c } else { '?' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_name_brings_no_line_and_no_escape_sequence() {
+        assert_eq!(
+            super::plain("GET /a\n1. sleep: \u{1b}[31mäöü\u{2028}"),
+            "GET /a?1. sleep: ?[31mäöü?"
+        );
+    }
+
     #[test]
     fn numbers_for_people() {
         assert_eq!(super::thousands(4812), "4,812");

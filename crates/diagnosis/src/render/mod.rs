@@ -7,4 +7,5 @@ pub(crate) mod json;
 pub(crate) mod json_values;
 pub(crate) mod markdown;
 pub(crate) mod metric_series;
+pub(crate) mod screen;
 pub(crate) mod text;

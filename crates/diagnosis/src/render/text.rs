@@ -10,7 +10,7 @@ use format::metric::Numbers;
 use super::metric_series;
 use crate::cause::Cause;
 use crate::finding::{Confidence, Diagnosis, Finding, SEEN_IN};
-use crate::wording::{counted, ms_text, ns_text, thousands};
+use crate::wording::{counted, ms_text, ns_text, plain, thousands};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
@@ -68,14 +68,14 @@ const MOST_FAILED: usize = 3;
 pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
     if d.failed > 0 {
         let named = d.failures.iter().take(MOST_FAILED);
-        let named: Vec<String> = named.map(|(name, n)| format!("{name} {n}")).collect();
+        let named: Vec<String> = named.map(|(name, n)| format!("{} {n}", plain(name))).collect();
         let more = if d.failures.len() > MOST_FAILED { " and others" } else { "" };
         let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
         let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", named.join(", "));
     }
     let reason = d.capture.meta.reason.as_str();
     if reason.starts_with("error") {
-        let _ = writeln!(out, "The capture was made because of {reason}.");
+        let _ = writeln!(out, "The capture was made because of {}.", plain(reason));
     }
     if d.endless > 0 {
         let left = counted(d.endless, "request");
@@ -93,8 +93,8 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         out,
         "{rank}. {cause}: {share:.0} % of the excess, {}. {}{}.",
         f.confidence.text(),
-        f.summary,
-        reached(f)
+        plain(&f.summary),
+        plain(&reached(f))
     );
     let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));
     let _ = writeln!(
@@ -105,16 +105,16 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         when(d, f)
     );
     if let Some(places) = elsewhere(f) {
-        let _ = writeln!(out, "   {places}.");
+        let _ = writeln!(out, "   {}.", plain(&places));
     }
     for (calls, part) in passed_in(f) {
-        let _ = writeln!(out, "   Seen: {part:.0} % in {calls}.");
+        let _ = writeln!(out, "   Seen: {part:.0} % in {}.", plain(calls));
     }
     if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
-        let _ = writeln!(out, "   Trace of the slowest: {id}.");
+        let _ = writeln!(out, "   Trace of the slowest: {}.", plain(id));
     }
     for missing in &f.missing {
-        let _ = writeln!(out, "   Not certain: {missing}.");
+        let _ = writeln!(out, "   Not certain: {}.", plain(missing));
     }
     if has_advice(f) {
         let _ = writeln!(out, "   Advice: {}", f.advice);
