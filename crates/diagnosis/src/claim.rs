@@ -12,6 +12,7 @@ use analysis::waits::Wait;
 use format::record::Await;
 
 use crate::cause::Cause;
+use crate::doing::Doing;
 use crate::explain::Inference;
 
 /// A sample this near to an interval counts as having seen it.
@@ -26,8 +27,8 @@ pub struct Blocker {
     pub stack: u32,
     /// Read from the lock or the interpreter, not inferred from timing.
     pub measured: bool,
-    /// It is a task of an event loop, and this is what it did, in words.
-    pub doing: Option<&'static str>,
+    /// It is a task of an event loop, and this is what it did.
+    pub doing: Option<Doing>,
     /// Where the first thread was that waited for this one: it made the request wait itself. 0
     /// where this thread did.
     pub through: u32,

@@ -53,6 +53,9 @@ pub struct Finding {
     pub called_by_request: bool,
     /// Figures.
     pub evidence: Vec<Evidence>,
+    /// Where the requests of an unexplained finding were, as calls, and the part of its time, %;
+    /// the heaviest first.
+    pub passed_in: Vec<(String, f64)>,
     /// What would make it surer.
     pub missing: Vec<String>,
     /// What to do.
@@ -104,8 +107,47 @@ pub struct Diagnosis<'c> {
     pub findings: Vec<Finding>,
     /// Part of the excess no finding explains.
     pub unexplained_share: f64,
-    /// Mean time a slow request spent on the usual suspects: (words, ms).
-    pub suspects: Vec<(&'static str, f64)>,
+    /// Mean time a slow request spent on the usual suspects, ms.
+    pub suspects: Vec<(Suspect, f64)>,
+}
+
+/// What an operator asks about first, whether it is a finding or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspect {
+    /// Time without a CPU.
+    RunDelay,
+    /// Garbage collections.
+    Gc,
+    /// Waits for the GIL.
+    Gil,
+    /// Waits for locks.
+    Locks,
+    /// What dashcam itself took.
+    Dashcam,
+}
+
+impl Suspect {
+    /// As in the JSON.
+    pub fn text(self) -> &'static str {
+        match self {
+            Suspect::RunDelay => "run delay",
+            Suspect::Gc => "GC",
+            Suspect::Gil => "GIL",
+            Suspect::Locks => "locks",
+            Suspect::Dashcam => "dashcam itself",
+        }
+    }
+
+    /// Whether a finding of this cause reports it.
+    pub fn is(self, cause: Cause) -> bool {
+        match self {
+            Suspect::RunDelay => matches!(cause, Cause::CpuStarved | Cause::CpuThrottled),
+            Suspect::Gc => cause == Cause::GcPause,
+            Suspect::Gil => cause == Cause::GilWait,
+            Suspect::Locks => cause == Cause::LockWait,
+            Suspect::Dashcam => false,
+        }
+    }
 }
 
 /// How sure a finding is.
@@ -129,6 +171,3 @@ impl Confidence {
         }
     }
 }
-
-/// What evidence of an unexplained finding begins with that says where the requests were.
-pub(crate) const SEEN_IN: &str = "part of it passed in ";

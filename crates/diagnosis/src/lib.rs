@@ -28,6 +28,7 @@
 //! finding         the data of a verdict
 //! explain         the data of an explanation, and where it is kept
 //! cause           the list of causes
+//! doing           what a blocker did, and its words
 //! wording         numbers as a person reads them
 //! ```
 
@@ -37,6 +38,7 @@ mod claim;
 mod compare;
 mod context;
 pub mod critical_path;
+mod doing;
 mod ended_by;
 pub mod explain;
 mod facts;
@@ -53,6 +55,7 @@ pub use cause::Cause;
 pub use claim::{Blocker, Claim, Slice};
 pub use context::Context;
 pub use critical_path::divided;
+pub use doing::Doing;
 pub use finding::{Confidence, Diagnosis, Evidence, Finding};
 pub use judge::{diagnose, diagnose_explained};
 pub use render::explanation_text::to_explanation;

@@ -10,15 +10,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "connect", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Check the peer's accept queue and the network; keep connections open; set a connect time limit.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -37,7 +38,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, prefer_user: true, ..own })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
     format!("{place} waited {time} for a connection to be set up{}", rule::resource_text(d))
 }

@@ -11,21 +11,22 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Profile this function with the input of the slow requests; bound the input or cache the result.";
 
 fn claim(_: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     (segment.state == State::Run).then(|| Claim::of(Cause::Cpu, segment))
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (ran_ms, place) = (d.mean_ms - d.starved_ms, rule::at(d.place));
     // On a crowded machine it takes longer than it computes: both are reported.
     let crowded = match d.starved_ms * 5.0 >= d.mean_ms {

@@ -11,18 +11,19 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::cpu_user;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu-starved", claim };
+pub const ROW: Row = Row { sentence, advice };
 
-pub const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";
+const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";
 
 /// Where it was this process that took the CPUs.
-pub const ADVICE_OWN: &str =
+const ADVICE_OWN: &str =
     "Do that work in another process, at a lower priority, or in fewer threads than there are CPUs.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -35,7 +36,14 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { seen: segment.exact, blocker, prefer_user, ..own })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.culprit {
+        Some(_) => ADVICE_OWN,
+        None => ADVICE,
+    }
+}
+
+fn sentence(d: &Described<'_>) -> String {
     let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     let starved = format!("{at} could have run for {time} but no CPU was free");
     match (d.culprit, d.culprit_threads) {

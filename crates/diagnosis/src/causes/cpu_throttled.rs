@@ -10,14 +10,15 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
+const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let throttled = || throttled_ns(cx, segment.from_ns, segment.to_ns) * 2 > segment.ns();
@@ -43,7 +44,7 @@ fn throttled_ns(cx: &Context<'_>, from_ns: u64, to_ns: u64) -> u64 {
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     format!("{at} could have run for {time} but the container's CPU quota was used up")
 }

@@ -13,15 +13,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::{holder, lock_order};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -33,7 +34,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { blocker: Some(blocker), ..Claim::of(Cause::DeadlockTimeout, segment) })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let waited = format!("{} waited {} for a lock", rule::at(d.place), ms_text(d.mean_ms));
     let thread = d.culprit_thread.unwrap_or("another thread");
     let of = if d.culprit_measured { " of" } else { ", most likely of" };

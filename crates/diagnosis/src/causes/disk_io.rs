@@ -12,15 +12,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "disk-io", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
+const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -39,7 +40,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let waited = format!("{} waited {} for the disk", rule::at(d.place), ms_text(d.mean_ms));
     format!("{waited}{}{}", rule::resource_text(d), rule::repeats_text(d))
 }

@@ -15,15 +15,16 @@ use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "dns", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Check the resolvers in /etc/resolv.conf; cache names, or lower the resolver's time limit.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -79,7 +80,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     resolves.then_some(Claim { resource, prefer_user: true, ..own })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
     format!("{place} waited {time} for a name to be resolved{}", rule::resource_text(d))
 }

@@ -12,13 +12,14 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "downstream-wait", claim };
+pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
@@ -33,8 +34,8 @@ const SERVERS: [&str; 7] =
     ["gunicorn", "uvicorn", "hypercorn", "daphne", "waitress", "werkzeug", "cheroot"];
 
 /// Of a client that is slow it is not the peer's time limit that helps.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::Peer { is_client: true, .. }) => ADVICE_CLIENT,
         _ => ADVICE,
     }
@@ -89,7 +90,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     waits.then_some(Claim { resource, prefer_user: true, ..own })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let peer = match d.resource {
         Some(Resource::EventLoop(_)) => "what an event loop of its own awaited".to_owned(),
         peer => peer.map_or_else(|| "a peer".to_owned(), Resource::to_string),

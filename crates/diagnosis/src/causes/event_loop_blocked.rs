@@ -17,19 +17,21 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
-use crate::causes::{lock_wait, pool_wait};
+use crate::causes::rule::{self, Described, Row, Rule};
+use crate::causes::{import, lock_wait, pool_wait};
 use crate::claim::Claim;
 use crate::context::Context;
+use crate::doing::Doing;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "event-loop-blocked", claim };
+pub const ROW: Row = Row { sentence, advice };
 
-pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
+const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
      asyncio.to_thread(), or the thread pool of gevent's hub.";
 
 /// Of a loop that waits for another thread.
-pub const ADVICE_WAITS: &str =
+const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
      (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
 
@@ -76,8 +78,17 @@ pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
         && cx.busy_around(segment) >= BLOCKED_NS
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
-    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {doing}"));
+/// Of a loop that loads a module it is the import that counts.
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.culprit_doing {
+        _ if d.waits != Cause::EventLoopBlocked => ADVICE_WAITS,
+        Some(Doing::LoadedModule) => (import::ROW.advice)(d),
+        _ => ADVICE,
+    }
+}
+
+fn sentence(d: &Described<'_>) -> String {
+    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {}", doing.text()));
     let task = d.task.map_or_else(String::new, |task| format!(" in task `{task}`"));
     let kept =
         format!("{}{task} kept the event loop for {}", rule::at(d.place), ms_text(d.mean_ms));

@@ -14,15 +14,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "fork", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
+const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -62,7 +63,7 @@ fn overslept(segment: &Segment<'_>) -> bool {
     segment.wait() == WaitKind::Sleep && limit_ns > 1 && segment.ns() > 2 * limit_ns
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.culprit {
         Some(blocker) => {

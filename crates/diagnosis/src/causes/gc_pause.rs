@@ -12,7 +12,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
@@ -20,9 +20,9 @@ use crate::facts::long_work;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "gc-pause", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
-    "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
+const ADVICE: &str = "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
      collect between requests, or raise the threshold of generation 2.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -44,7 +44,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { stack, blocker, seen: true, ..Claim::of(Cause::GcPause, segment) })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let pause = format!("the garbage collector ran for {}", ms_text(d.mean_ms));
     match d.culprit {
         None => format!("{pause} at {}", rule::at(d.place)),

@@ -12,7 +12,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::gil;
@@ -20,9 +20,9 @@ use crate::facts::long_work;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "gil-wait", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
-    "Move the long computation to another process, cut it into pieces, or use \
+const ADVICE: &str = "Move the long computation to another process, cut it into pieces, or use \
      a library that releases the GIL while it works.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -39,7 +39,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { blocker, ..Claim::of(Cause::GilWait, segment) })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
     let waited = format!("{who} waited {} for the GIL", ms_text(d.mean_ms));
     match (d.culprit, d.culprit_threads) {

@@ -19,13 +19,14 @@ use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::imports;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "import", claim };
+pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Import it at start-up, before the first request.";
 
@@ -82,14 +83,14 @@ pub fn is_a_start(cause: Cause, resource: Option<&Resource>) -> bool {
 }
 
 /// Of a start it is when requests are let in that counts.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::WorkerStart) => ADVICE_STARTING,
         _ => ADVICE,
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     if d.resource == Some(&Resource::WorkerStart) {
         let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
         return format!(

@@ -17,7 +17,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::{holder, task};
@@ -26,6 +26,7 @@ use crate::facts::{pools, waiting};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "lock-wait", claim };
+pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
@@ -68,10 +69,10 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 /// Of a wait for notice, what the notifier does before it gives notice is what counts.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::Database) => ADVICE_SQLITE,
-        _ => notice_of(resource).map_or(ADVICE, |n| n.advice),
+        _ => notice_of(d.resource).map_or(ADVICE, |n| n.advice),
     }
 }
 
@@ -191,7 +192,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     format!("{} waited {} {}", rule::at(d.place), ms_text(d.mean_ms), waited_for(d))
 }
 
@@ -219,7 +220,8 @@ pub fn waited_for(d: &Described<'_>) -> String {
             None => format!("{waited}; who held it is not known"),
         };
     }
-    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+    let doing =
+        d.culprit_doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
     let sure = if d.culprit_measured { "" } else { "most likely " };
     // The holder of a file lock of this process is already reported.
     let known = match has_known_process(d.resource) {

@@ -28,17 +28,16 @@ pub(crate) mod stopped;
 pub(crate) mod subprocess_wait;
 pub(crate) mod unknown;
 
-use analysis::resource::Resource;
 use analysis::timeline::Segment;
+use format::wait::AwaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{AwaitRule, Described, Rule};
+use crate::causes::rule::{AwaitRule, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::holder;
 use crate::facts::awaits::Awaited;
 use crate::facts::pools;
-use format::wait::AwaitKind;
 
 /// The rules in the order they are asked.
 pub const RULES: &[Rule] = &[
@@ -122,58 +121,30 @@ pub fn is_in_everybodys_way(cause: Cause) -> bool {
     matches!(cause, CpuStarved | EventLoopBlocked | Fork | GcPause | GilWait)
 }
 
-/// One sentence about a finding.
-pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
+/// What is said of findings of a cause.
+pub fn row(cause: Cause) -> &'static Row {
     match cause {
-        Cause::Sleep => sleep::sentence(d),
-        Cause::LockWait => lock_wait::sentence(d),
-        Cause::GilWait => gil_wait::sentence(d),
-        Cause::GcPause => gc_pause::sentence(d),
-        Cause::Cpu => cpu::sentence(d),
-        Cause::CpuStarved => cpu_starved::sentence(d),
-        Cause::CpuThrottled => cpu_throttled::sentence(d),
-        Cause::EventLoopBlocked => event_loop_blocked::sentence(d),
-        Cause::PoolWait => pool_wait::sentence(d),
-        Cause::DownstreamWait => downstream_wait::sentence(d),
-        Cause::Connect => connect::sentence(d),
-        Cause::Dns => dns::sentence(d),
-        Cause::DiskIo => disk_io::sentence(d),
-        Cause::PipeWrite => pipe_write::sentence(d),
-        Cause::SubprocessWait => subprocess_wait::sentence(d),
-        Cause::Import => import::sentence(d),
-        Cause::PageFault => page_fault::sentence(d),
-        Cause::Fork => fork::sentence(d),
-        Cause::DeadlockTimeout => deadlock_timeout::sentence(d),
-        Cause::Recorder => recorder::sentence(d),
-        Cause::Stopped => stopped::sentence(d),
-        Cause::Unknown => unknown::sentence(d),
-    }
-}
-
-/// One sentence of advice.
-pub fn advice(cause: Cause, resource: Option<&Resource>) -> &'static str {
-    match cause {
-        Cause::Sleep => sleep::advice(resource),
-        Cause::LockWait => lock_wait::advice(resource),
-        Cause::GilWait => gil_wait::ADVICE,
-        Cause::GcPause => gc_pause::ADVICE,
-        Cause::Cpu => cpu::ADVICE,
-        Cause::CpuStarved => cpu_starved::ADVICE,
-        Cause::CpuThrottled => cpu_throttled::ADVICE,
-        Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
-        Cause::PoolWait => pool_wait::advice(resource),
-        Cause::DownstreamWait => downstream_wait::advice(resource),
-        Cause::Connect => connect::ADVICE,
-        Cause::Dns => dns::ADVICE,
-        Cause::DiskIo => disk_io::ADVICE,
-        Cause::PipeWrite => pipe_write::ADVICE,
-        Cause::SubprocessWait => subprocess_wait::ADVICE,
-        Cause::Import => import::advice(resource),
-        Cause::PageFault => page_fault::ADVICE,
-        Cause::Fork => fork::ADVICE,
-        Cause::DeadlockTimeout => deadlock_timeout::ADVICE,
-        Cause::Recorder => recorder::advice(resource),
-        Cause::Stopped => stopped::ADVICE,
-        Cause::Unknown => unknown::ADVICE,
+        Cause::Connect => &connect::ROW,
+        Cause::Cpu => &cpu::ROW,
+        Cause::CpuStarved => &cpu_starved::ROW,
+        Cause::CpuThrottled => &cpu_throttled::ROW,
+        Cause::DeadlockTimeout => &deadlock_timeout::ROW,
+        Cause::DiskIo => &disk_io::ROW,
+        Cause::Dns => &dns::ROW,
+        Cause::DownstreamWait => &downstream_wait::ROW,
+        Cause::EventLoopBlocked => &event_loop_blocked::ROW,
+        Cause::Fork => &fork::ROW,
+        Cause::GcPause => &gc_pause::ROW,
+        Cause::GilWait => &gil_wait::ROW,
+        Cause::Import => &import::ROW,
+        Cause::LockWait => &lock_wait::ROW,
+        Cause::PageFault => &page_fault::ROW,
+        Cause::PipeWrite => &pipe_write::ROW,
+        Cause::PoolWait => &pool_wait::ROW,
+        Cause::Recorder => &recorder::ROW,
+        Cause::Sleep => &sleep::ROW,
+        Cause::Stopped => &stopped::ROW,
+        Cause::SubprocessWait => &subprocess_wait::ROW,
+        Cause::Unknown => &unknown::ROW,
     }
 }

@@ -11,15 +11,16 @@
 use analysis::timeline::Segment;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "page-fault", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Look at memory pressure and swap at this time; allocate less in the request, or touch the \
      memory (or read the mapped file) before the request needs it.";
 
@@ -28,7 +29,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     found.then(|| Claim::of(Cause::PageFault, segment))
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     format!("{} waited {time} for the kernel to provide memory", rule::at(d.place))
 }

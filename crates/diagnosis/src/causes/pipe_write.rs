@@ -10,14 +10,15 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "pipe-write", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
+const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
      reader (log collector, terminal) keep up.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -29,7 +30,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
     format!("{place} waited {time} to write to a pipe nobody emptied{}", rule::resource_text(d))
 }

@@ -26,7 +26,7 @@ use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::ended_by::wakeup_record::{self, WakeRecord};
@@ -37,12 +37,13 @@ use crate::facts::{pools, threads, waiting};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "pool-wait", claim };
+pub const ROW: Row = Row { sentence, advice };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
 
 /// Of a pool whose workers wait for another thread.
-pub const ADVICE_CHAINED: &str =
+const ADVICE_CHAINED: &str =
     "Shorten what the pool's workers wait for; a larger pool would only let more of them wait there.";
 
 const ADVICE_ROOM: &str =
@@ -142,11 +143,16 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
 
 /// Of a full queue the thread that empties it counts; of an item that is not in use, the thread
 /// that took it.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::Room) => ADVICE_ROOM,
-        Some(Resource::NothingInTime { at_work: true }) => ADVICE_VAIN,
-        Some(Resource::NothingInTime { at_work: false }) => ADVICE_UNUSED,
+        // That it handed out nothing in time counts only where nobody is to blame.
+        Some(Resource::NothingInTime { at_work }) if d.culprit.is_none() => match at_work {
+            true => ADVICE_VAIN,
+            false => ADVICE_UNUSED,
+        },
+        // That it is small counts only where none of its workers waits for another thread.
+        _ if d.through.is_some() => ADVICE_CHAINED,
         _ => ADVICE,
     }
 }
@@ -195,7 +201,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
     format!("{who} waited {} {}", ms_text(d.mean_ms), waited_for(d))
 }
@@ -217,7 +223,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
         }
         (Some(what @ (Message | NativeCondition | Result)), Some(_)) => {
             let doing = d.culprit_doing.filter(|_| *what == Result);
-            let doing = doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+            let doing = doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
             return format!("{waited} {what}; most likely {} made it wait{doing}", d.blamed());
         }
         (Some(what @ (Message | NativeCondition)), None) => {
@@ -242,7 +248,8 @@ pub fn waited_for(d: &Described<'_>) -> String {
     let named = d.resource.filter(|what| matches!(what, Room | Permit | Item));
     let what = named.map_or_else(|| "a pool".to_owned(), Resource::to_string);
     let waited = format!("{waited} {what}");
-    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+    let doing =
+        d.culprit_doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
     match d.culprit {
         Some(_) if room => {
             let sure = if d.culprit_measured { "" } else { "most likely " };

@@ -12,12 +12,13 @@ use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "recorder", claim };
+pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \
      cooldown, a smaller memory; please report it.";
@@ -42,14 +43,14 @@ pub fn in_predicate(segment: &Segment<'_>) -> Claim {
 }
 
 /// Of a predicate it is what it does that counts.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::Predicate) => ADVICE_PREDICATE,
         _ => ADVICE,
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     match d.resource {
         Some(predicate @ Resource::Predicate) => {

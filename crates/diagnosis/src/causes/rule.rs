@@ -7,10 +7,19 @@ use analysis::timeline::Segment;
 use crate::cause::Cause;
 use crate::claim::Claim;
 use crate::context::Context;
+use crate::doing::Doing;
 use crate::facts::awaits::Awaited;
 
 /// So many in one request are worth a word: calls in a loop.
 pub const LOOP_CALLS_MIN: usize = 10;
+
+/// What is said of findings of a cause.
+pub struct Row {
+    /// One sentence about a finding.
+    pub sentence: fn(&Described<'_>) -> String,
+    /// One sentence of advice.
+    pub advice: fn(&Described<'_>) -> &'static str,
+}
 
 /// A rule: one cause's file.
 pub struct Rule {
@@ -46,8 +55,8 @@ pub struct Described<'a> {
     pub through: Option<&'a Through>,
     /// Name of the culprit's thread.
     pub culprit_thread: Option<&'a str>,
-    /// What the culprit itself was doing, in words ("slept", "ran").
-    pub culprit_doing: Option<&'a str>,
+    /// What the culprit itself was doing.
+    pub culprit_doing: Option<Doing>,
     /// Different culprit threads.
     pub culprit_threads: usize,
     /// The culprit is a task of the same event loop.
@@ -73,6 +82,14 @@ pub struct Described<'a> {
 }
 
 impl Described<'_> {
+    /// What the code called between its pauses, where the sentence names that by its place: it is
+    /// in another file than the pauses.
+    pub fn named_retried(&self) -> Option<&Place> {
+        let waits_in_vain = self.resource == Some(&Resource::TimeLimit);
+        let elsewhere = |called: &&Place| self.place.is_none_or(|place| place.file != called.file);
+        self.retried.filter(|_| self.waits == Cause::Sleep && !waits_in_vain).filter(elsewhere)
+    }
+
     /// `pool.py:6 query() (called by reports() > month_end())`: the culprit, and on whose behalf,
     /// since the request itself may well call the same function.
     pub fn blamed(&self) -> String {

@@ -16,7 +16,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
@@ -24,6 +24,7 @@ use crate::facts::{pools, waiting};
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "sleep", claim };
+pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's; if it waits for something that \
@@ -57,8 +58,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 /// Of a wait that no thread ended the thread counts that should have ended it.
-pub fn advice(resource: Option<&Resource>) -> &'static str {
-    match resource {
+fn advice(d: &Described<'_>) -> &'static str {
+    match d.resource {
         Some(Resource::TimeLimit) => ADVICE_LIMIT,
         _ => ADVICE,
     }
@@ -74,12 +75,11 @@ pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Op
     sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let slept = format!("{} slept for {}", rule::at(d.place), ms_text(d.mean_ms));
-    let file = |p: &Place| p.file.clone();
-    let name = |called: &Place| match d.place.map(file) == Some(file(called)) {
-        true => format!("{}()", called.function),
-        false => called.short(),
+    let name = |called: &Place| match d.named_retried() {
+        Some(elsewhere) => elsewhere.short(),
+        None => format!("{}()", called.function),
     };
     match (d.times, d.retried) {
         _ if d.resource == Some(&Resource::TimeLimit) => {

@@ -13,15 +13,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{Described, Rule};
+use crate::causes::rule::{Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::threads;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "stopped", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
+const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
      job control, snapshots or migration of the machine.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -66,6 +67,6 @@ pub fn cause_of(gap: &Gap) -> Cause {
     }
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     format!("the whole process stood still for {}, dashcam's own thread too", ms_text(d.mean_ms))
 }

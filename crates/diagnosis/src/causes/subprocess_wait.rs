@@ -11,7 +11,7 @@ use analysis::timeline::Segment;
 use format::wait::AwaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Described, Rule};
+use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
@@ -19,8 +19,9 @@ use crate::facts::children;
 use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "subprocess-wait", claim };
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Start the program ahead of time, replace it by a library, or give it a time limit.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -38,7 +39,7 @@ pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Op
     (seen.row.kind == AwaitKind::Child).then_some(Claim { prefer_user: true, ..own })
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let what = d.resource.map_or_else(|| "a child process".to_owned(), Resource::to_string);
     format!("{} waited {} for {what}", rule::at(d.place), ms_text(d.mean_ms))
 }

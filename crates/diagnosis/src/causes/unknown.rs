@@ -8,11 +8,13 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use super::rule;
-use crate::causes::rule::Described;
+use crate::causes::rule::{Described, Row};
 use crate::context::Context;
 use crate::wording::ms_text;
 
-pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
+pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
+
+const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";
 
 /// The system call that a thread sat in for which there is no rule: its name, or what its
@@ -23,7 +25,7 @@ pub fn resource(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     name.map(Resource::SystemCall)
 }
 
-pub fn sentence(d: &Described<'_>) -> String {
+fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.place {
         place if d.resource == Some(&Resource::ShortRuns) => format!(

@@ -3,7 +3,7 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
-use crate::causes::{self};
+use crate::causes;
 use crate::claim::{Blocker, Claim};
 use crate::compare::{self, Question};
 use crate::context::Context;

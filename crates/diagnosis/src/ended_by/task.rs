@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::ended_by::holder;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::awaits::{self, Awaited};
-use crate::facts::{doing, pools};
+use crate::facts::{activity, pools};
 
 /// How far a sample of the holder may be from a sample of the waiter: of several waiters for one
 /// lock, only one at a time has its holder searched for.
@@ -43,7 +43,7 @@ pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -
         _ => (Inference::TaskHolder, true),
     };
     let blocker = Blocker {
-        doing: Some(awaits::words(cx, found)),
+        doing: Some(awaits::activity(cx, found)),
         ..Blocker::thread(segment.tid, found.stack, measured, by)
     };
     let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
@@ -108,7 +108,7 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
     let its = samples.iter().filter(|h| h.task == row.holder && h.stack != 0);
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
-    let (doing, by) = (Some(awaits::words(cx, found)), Inference::UsualWaker);
+    let (doing, by) = (Some(awaits::activity(cx, found)), Inference::UsualWaker);
     let blocker = Blocker { doing, ..Blocker::thread(segment.tid, found.stack, false, by) };
     let near = near.contains(&found.t_ns);
     let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
@@ -173,7 +173,7 @@ pub fn likely_holder(
     if let Some(worker) = worker(cx, first, segment).filter(|_| one) {
         return Some(worker);
     }
-    let doing = Some(awaits::words(cx, first));
+    let doing = Some(awaits::activity(cx, first));
     let own = Blocker::thread(segment.tid, first.stack, false, Inference::SameCode);
     one.then_some(Blocker { doing, ..own })
 }
@@ -213,7 +213,7 @@ fn worker(cx: &Context<'_>, row: &Await, segment: &Segment<'_>) -> Option<Blocke
     let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
     let (tid, stack) = (task.tid, cx.main_stack(task.tid, from, to));
     let longest = cx.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
-    let doing = longest.map(|s| doing::words(cx, &s));
+    let doing = longest.map(|s| activity::of(cx, &s));
     let by = Inference::ExecutorRecord;
     (stack != 0).then_some(Blocker { doing, ..Blocker::thread(tid, stack, false, by) })
 }

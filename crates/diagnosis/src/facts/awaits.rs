@@ -16,6 +16,7 @@ use format::record::{Await, TARGET_IS_NAME};
 use format::wait::AwaitKind;
 
 use crate::context::Context;
+use crate::doing::Doing;
 
 /// A moment further from every sample of the task is not explained by any. Tasks that do not move
 /// are sampled every 100 ms.
@@ -225,26 +226,24 @@ pub(crate) fn is_own(cx: &Context<'_>, row: &Await) -> bool {
 }
 
 /// What a task did that was in another one's way.
-pub(crate) fn words(cx: &Context<'_>, row: &Await) -> &'static str {
+pub(crate) fn activity(cx: &Context<'_>, row: &Await) -> Doing {
     match target(cx, row) {
-        Some(_) => "waited for a peer",
-        None => doing(row),
+        Some(_) => Doing::Peer,
+        None => by_kind(row),
     }
 }
 
-fn doing(row: &Await) -> &'static str {
+fn by_kind(row: &Await) -> Doing {
     match row.kind {
-        AwaitKind::Sleep => "slept",
-        AwaitKind::Lock | AwaitKind::Condition => "waited for another lock",
-        AwaitKind::Semaphore | AwaitKind::Queue => "waited for a pool",
-        AwaitKind::Socket | AwaitKind::Connect | AwaitKind::Resolve => "waited for a peer",
-        AwaitKind::Executor => "waited for an executor",
-        AwaitKind::Child => "waited for a child process",
-        AwaitKind::Running | AwaitKind::Ready => "computed",
+        AwaitKind::Sleep => Doing::Slept,
+        AwaitKind::Lock | AwaitKind::Condition => Doing::AnotherLock,
+        AwaitKind::Semaphore | AwaitKind::Queue => Doing::Pool,
+        AwaitKind::Socket | AwaitKind::Connect | AwaitKind::Resolve => Doing::Peer,
+        AwaitKind::Executor => Doing::Executor,
+        AwaitKind::Child => Doing::Child,
+        AwaitKind::Running | AwaitKind::Ready => Doing::Computed,
         // What a client library waits in, with a single socket behind it.
-        AwaitKind::Future | AwaitKind::Event if row.target & TARGET_IS_NAME != 0 => {
-            "waited for a peer"
-        }
-        AwaitKind::Future | AwaitKind::Event => "waited for something that was not seen",
+        AwaitKind::Future | AwaitKind::Event if row.target & TARGET_IS_NAME != 0 => Doing::Peer,
+        AwaitKind::Future | AwaitKind::Event => Doing::Unseen,
     }
 }

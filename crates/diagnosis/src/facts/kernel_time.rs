@@ -10,6 +10,7 @@ use format::usage::Usage;
 use format::wait::WaitKind;
 
 use crate::context::Context;
+use crate::doing::Doing;
 
 /// What the thread of `segment` used around it, by the readings of its samples; None when these
 /// cover too little. Cost: a walk over the samples within a quarter of a second.
@@ -145,10 +146,10 @@ pub(crate) fn moves_storage(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     })
 }
 
-/// What a thread that was on a CPU mostly did in the kernel there, in words; None when it computed.
-pub(crate) fn kernel_work(cx: &Context<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+/// What a thread that was on a CPU mostly did in the kernel there, None when it computed.
+pub(crate) fn kernel_work(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Doing> {
     match waits_for_memory(cx, segment) {
-        true => Some("waited for the kernel to provide memory"),
-        false => moves_storage(cx, segment).then_some("waited for the disk"),
+        true => Some(Doing::Memory),
+        false => moves_storage(cx, segment).then_some(Doing::Disk),
     }
 }

@@ -3,11 +3,11 @@
 //! `waiting` and `threads` describe a wait and another thread during it; `pools`, `imports`,
 //! `children` and `kernel_time` recognise code that waits for a pool, loads modules, waits for a
 //! child process, or is busy in the kernel; `long_work` says whether work is long by itself;
-//! `awaits` is what a suspended task was seen to await; `doing` puts what a thread did into words.
+//! `awaits` is what a suspended task was seen to await; `activity` says what a thread did.
 
+pub(crate) mod activity;
 pub(crate) mod awaits;
 pub(crate) mod children;
-pub(crate) mod doing;
 pub(crate) mod imports;
 pub(crate) mod kernel_time;
 pub(crate) mod long_work;

@@ -11,6 +11,7 @@ use analysis::signatures::{self, Pattern, Stdlib};
 use capture::read::Frame;
 
 use crate::context::Context;
+use crate::doing::Doing;
 
 /// Whether the code of a wait gets an item of a pool: a queue, permits, the result of an executor's
 /// or of multiprocessing's pool, or a library's code that hands things out.
@@ -162,9 +163,9 @@ pub(crate) fn native(cx: &Context<'_>, stack: u32) -> Option<Resource> {
 }
 
 /// What a thread that waits in a futex with this stack does, if it is of a pool.
-pub fn doing(cx: &Context<'_>, stack: u32) -> Option<&'static str> {
+pub fn doing(cx: &Context<'_>, stack: u32) -> Option<Doing> {
     match puts(cx, stack) {
-        true => Some("waited for room in a full queue"),
-        false => is_of_a_pool(cx, stack).then_some("waited for a pool"),
+        true => Some(Doing::Room),
+        false => is_of_a_pool(cx, stack).then_some(Doing::Pool),
     }
 }

@@ -12,7 +12,8 @@ use crate::causes::rule::Through;
 use crate::causes::{event_loop_blocked, lock_wait};
 use crate::claim::{Blocker, Weighed};
 use crate::context::Context;
-use crate::facts::{doing, long_work, waiting};
+use crate::doing::Doing;
+use crate::facts::{activity, long_work, waiting};
 use crate::groups::Group;
 
 /// Callers of a culprit that are reported.
@@ -70,43 +71,47 @@ pub fn waits(cx: &Context<'_>, group: &Group<'_>) -> Cause {
 }
 
 /// What the culprit's threads did during the waits, mostly.
-pub fn doing(cx: &Context<'_>, group: &Group<'_>) -> Option<&'static str> {
+pub fn doing(cx: &Context<'_>, group: &Group<'_>) -> Option<Doing> {
     let waits = waits(cx, group);
     let itself = waits == Cause::EventLoopBlocked;
     if !matches!(waits, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
         return None;
     }
-    let mut sums: BTreeMap<&'static str, u64> = Default::default();
-    for slice in &group.slices {
+    // By their words, so that of two that took as long it is always the same.
+    let mut sums: BTreeMap<&'static str, (Doing, u64)> = BTreeMap::new();
+    let mut add = |doing: Doing, ns: u64| sums.entry(doing.text()).or_insert((doing, 0)).1 += ns;
+    for w in &group.slices {
+        let segment = &w.slice.segment;
         if itself {
-            let words = match doing::words(cx, &slice.slice.segment) {
-                "waited for another lock" => "waited for a lock",
-                // No CPU in the middle of work that is long by itself.
-                doing::NO_CPU => "computed",
-                words => words,
-            };
-            *sums.entry(words).or_default() += slice.slice.segment.ns();
+            add(of_the_loop(activity::of(cx, segment)), segment.ns());
             continue;
         }
-        let Some(culprit) = slice.slice.claim.blocker else {
-            continue;
-        };
-        if let Some(doing) = culprit.doing {
-            *sums.entry(doing).or_default() += slice.slice.segment.ns();
+        let Some(blocker) = w.slice.claim.blocker else { continue };
+        if let Some(doing) = blocker.doing {
+            add(doing, segment.ns());
             continue;
         }
-        let (from, to) = (slice.slice.segment.from_ns, slice.slice.segment.to_ns);
         // Of work that is long by itself it counts what work it is, and not how crowded the
         // machine.
-        let own = cx.timeline(culprit.tid, from, to);
+        let own = cx.timeline(blocker.tid, segment.from_ns, segment.to_ns);
         let ready = own.iter().any(|s| s.state == State::Ready);
-        let long = ready && long_work::works_long(cx, culprit.tid, &slice.slice.segment);
+        let long = ready && long_work::works_long(cx, blocker.tid, segment);
         for s in own.into_iter().filter(|s| !(long && s.state == State::Ready)) {
-            *sums.entry(doing::words(cx, &s)).or_default() += s.ns();
+            add(activity::of(cx, &s), s.ns());
         }
     }
-    let most = sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words);
-    most.filter(|words| !itself || *words != doing::NOT_SEEN)
+    let most = sums.into_values().max_by_key(|(_, ns)| *ns).map(|(doing, _)| doing);
+    most.filter(|doing| !itself || *doing != Doing::NotSeen)
+}
+
+/// What an event loop's own thread did. It waits for a lock, and not for another one; no CPU in the
+/// middle of work that is long by itself counts as that work.
+fn of_the_loop(doing: Doing) -> Doing {
+    match doing {
+        Doing::AnotherLock => Doing::Lock,
+        Doing::NoCpu => Doing::Computed,
+        doing => doing,
+    }
 }
 
 /// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
@@ -121,10 +126,10 @@ pub fn tids(cx: &Context<'_>, group: &Group<'_>) -> Vec<u32> {
         |c: &Blocker| group.culprit.as_ref().is_some_and(|place| cx.frames.passes(c.stack, place));
     let any = group.slices.iter().filter_map(culprit).any(|c| there(&c));
     let mut sums: BTreeMap<u32, f64> = Default::default();
-    for slice in &group.slices {
-        let culprit = culprit(slice).filter(|c| c.measured || !known);
+    for w in &group.slices {
+        let culprit = culprit(w).filter(|c| c.measured || !known);
         if let Some(culprit) = culprit.filter(|c| there(c) || !any) {
-            *sums.entry(culprit.tid).or_default() += slice.excess_ns;
+            *sums.entry(culprit.tid).or_default() += w.excess_ns;
         }
     }
     let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();

@@ -22,8 +22,8 @@ pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>>
     // What a worker loads at its start is another matter than what a request loads.
     let starting = |w: &Weighed<'_>| w.slice.claim.resource == Some(Resource::WorkerStart);
     let mut by_cause: BTreeMap<(Cause, bool), Vec<Weighed<'c>>> = BTreeMap::new();
-    for slice in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
-        by_cause.entry((slice.slice.claim.cause, starting(&slice))).or_default().push(slice);
+    for w in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
+        by_cause.entry((w.slice.claim.cause, starting(&w))).or_default().push(w);
     }
     let mut groups: Vec<Group<'c>> = Vec::new();
     for ((cause, _), slices) in by_cause {
@@ -110,8 +110,8 @@ fn by_place<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec
         place.map(|p| (p.function, p.file)).unwrap_or_default()
     };
     let mut parts: BTreeMap<(String, String), Vec<Weighed<'c>>> = BTreeMap::new();
-    for slice in slices {
-        parts.entry(key(&slice)).or_default().push(slice);
+    for w in slices {
+        parts.entry(key(&w)).or_default().push(w);
     }
     let mut groups = parts.into_values().map(|slices| groups::finish(cx, cause, slices)).collect();
     if cause == Cause::EventLoopBlocked {
@@ -248,12 +248,12 @@ fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Grou
         })
         .collect();
     let mut left = Vec::new();
-    for slice in unseen {
-        let part = |i: &usize| parts[*i].get(&slice.request).copied().unwrap_or(0.0);
+    for w in unseen {
+        let part = |i: &usize| parts[*i].get(&w.request).copied().unwrap_or(0.0);
         match (0..parts.len()).max_by(|a, b| part(a).total_cmp(&part(b))).filter(|i| part(i) > 0.0)
         {
-            Some(most) => groups[most].slices.push(slice),
-            None => left.push(slice),
+            Some(most) => groups[most].slices.push(w),
+            None => left.push(w),
         }
     }
     if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {

@@ -33,10 +33,10 @@ pub(crate) fn of(
         return None;
     }
     let mut by_request: BTreeMap<usize, (f64, Vec<&Weighed<'_>>)> = BTreeMap::new();
-    for slice in &group.slices {
-        let own = by_request.entry(slice.request).or_default();
-        own.0 += slice.excess_ns;
-        own.1.push(slice);
+    for w in &group.slices {
+        let own = by_request.entry(w.request).or_default();
+        own.0 += w.excess_ns;
+        own.1.push(w);
     }
     let mut requests: Vec<(usize, f64, Vec<&Weighed<'_>>)> =
         by_request.into_iter().map(|(index, (ns, slices))| (index, ns, slices)).collect();
@@ -77,11 +77,11 @@ fn over_waits(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<Comparison> {
 fn blockers(judge: &Material<'_, '_>, group: &Group<'_>) -> (Vec<BlockerPart>, usize) {
     type Key = (Option<(Inference, u32)>, Option<Place>);
     let mut sums: BTreeMap<Key, f64> = BTreeMap::new();
-    for slice in &group.slices {
-        let culprit = slice.slice.claim.blocker;
+    for w in &group.slices {
+        let culprit = w.slice.claim.blocker;
         let place = culprit.and_then(|c| judge.cx.frames.innermost(c.stack));
         let key = (culprit.map(|c| (c.by, c.tid)), place);
-        *sums.entry(key).or_default() += slice.excess_ns;
+        *sums.entry(key).or_default() += w.excess_ns;
     }
     if sums.keys().all(|(who, _)| who.is_none()) {
         return (Vec::new(), 0);
@@ -102,8 +102,8 @@ fn example(judge: &Material<'_, '_>, index: usize, mut slices: Vec<&Weighed<'_>>
     let begin_ns = request.row.begin_ns;
     slices.sort_by_key(|w| (w.slice.segment.from_ns, w.slice.segment.tid));
     let mut intervals: Vec<Interval> = Vec::new();
-    for slice in slices {
-        let next = interval(judge, slice);
+    for w in slices {
+        let next = interval(judge, w);
         match intervals.last_mut() {
             Some(last) if is_one(last, &next) => last.to_ns = next.to_ns,
             _ => intervals.push(next),
@@ -166,8 +166,8 @@ fn interval(judge: &Material<'_, '_>, w: &Weighed<'_>) -> Interval {
 /// The rules that claimed a group's intervals, with their parts of its excess.
 fn rules(group: &Group<'_>) -> Vec<(&'static str, f64)> {
     let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
-    for slice in &group.slices {
-        *sums.entry(slice.slice.claim.rule).or_default() += slice.excess_ns;
+    for w in &group.slices {
+        *sums.entry(w.slice.claim.rule).or_default() += w.excess_ns;
     }
     let all = group.excess_ns().max(1.0);
     let mut rules: Vec<_> = sums.into_iter().map(|(rule, ns)| (rule, ns / all)).collect();

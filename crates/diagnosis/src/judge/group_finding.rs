@@ -10,11 +10,11 @@ use analysis::waits::merged_by_request;
 use super::material::Material;
 use crate::cause::Cause;
 use crate::causes;
-use crate::causes::rule::{Described, Repeats};
+use crate::causes::rule::{Described, Repeats, Through};
 use crate::claim::Weighed;
 use crate::context::Context;
-use crate::facts::{doing, kernel_time};
-use crate::finding::{Confidence, Evidence, Finding, SEEN_IN};
+use crate::facts::kernel_time;
+use crate::finding::{Confidence, Evidence, Finding};
 use crate::groups::weigh::Baseline;
 use crate::groups::{blame, unattributed, Group};
 use crate::judge::{confidence, explanation};
@@ -51,7 +51,15 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let group = &group;
     let mean_ns = mean_ns(group, &slow);
     let normal_requests = normals_with(judge, group, mean_ns);
-    let resource = main_resource(judge.cx, group);
+    let own = Own {
+        culprit_path: blame::path(judge.cx, group),
+        through: blame::through(judge.cx, group),
+        retried: retries::called_between(judge.cx, group),
+        resource: main_resource(judge.cx, group),
+        repeats,
+    };
+    let described = described(judge, group, &own, &slow, mean_ns);
+    let row = causes::row(group.cause);
     let sure = confidence::of(judge, group, share, slow.len(), normal_requests);
     let (mut confidence, mut missing) = (sure.level, sure.missing);
     if let Some(alone) = alone(judge, &slow) {
@@ -71,17 +79,19 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         (Some(place), Some(w)) => judge.cx.frames.path(w.slice.claim.stack, place),
         _ => Vec::new(),
     };
-    let summary = summary(judge, group, &slow, mean_ns, resource.as_ref(), repeats.as_ref());
+    let summary = (row.sentence)(&described);
     let places = unattributed::other_places(judge.cx, group).into_iter();
     let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
     let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
-    let caller = callers::of_group(judge.cx, group, repeats.as_ref());
+    let caller = callers::of_group(judge.cx, group, own.repeats.as_ref());
     // Where no stack was seen, the request that it cost most.
     let costliest = || group.slices.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
     let shown = heaviest.or_else(costliest);
-    let row = shown.map(|w| judge.requests.slow[w.request].row);
-    let name = row.map_or(0, |row| row.name);
-    let on_loop = row.is_some_and(|row| row.on_loop);
+    let request = shown.map(|w| judge.requests.slow[w.request].row);
+    let name = request.map_or(0, |row| row.name);
+    let on_loop = request.is_some_and(|row| row.on_loop);
+    let stacks = unexplained::stacks(judge.cx, group).into_iter();
+    let passed_in: Vec<_> = stacks.map(|(calls, part)| (calls, (100.0 * part).round())).collect();
     Some(Finding {
         cause: group.cause,
         share: share.min(1.0),
@@ -91,8 +101,8 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         normal_requests,
         summary: match (&waiter, &caller) {
             (Some((place, _)), _) => format!("{summary}; {} waited for that", place.short()),
-            // It is named already where its function is tried again.
-            (None, Some(caller)) if !summary.contains(&caller.short()) => {
+            // It may be named already: where its function is tried again.
+            (None, Some(caller)) if described.named_retried() != Some(caller) => {
                 format!("{summary}, called by {}", caller.short())
             }
             _ => summary,
@@ -103,15 +113,16 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
             Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
             None => caller.or_else(|| group.culprit.clone()),
         },
-        advice: match &repeats {
+        advice: match &own.repeats {
             Some(_) => repeats::ADVICE,
-            None => advice(judge, group, resource.as_ref()),
+            None => (row.advice)(&described),
         },
-        resource,
         path,
         called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
         request: judge.cx.capture.name(name).to_owned(),
-        evidence: evidence(judge, group, mean_ns, repeats.as_ref(), &elsewhere),
+        evidence: evidence(judge, group, mean_ns, own.repeats.as_ref(), &elsewhere, &passed_in),
+        passed_in,
+        resource: own.resource,
         elsewhere,
         missing,
         threads: tids.collect::<std::collections::HashSet<u32>>().len(),
@@ -129,31 +140,6 @@ fn waiter(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(Place, Vec<Str
     let place = judge.cx.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
     let path = judge.cx.frames.path(waiter, &place);
     Some((place, path))
-}
-
-/// That a pool handed out nothing in time counts only where nobody is the culprit; that a pool
-/// is small, only where none of its workers waits for another thread.
-fn advice(
-    judge: &Material<'_, '_>,
-    group: &Group<'_>,
-    resource: Option<&Resource>,
-) -> &'static str {
-    if blame::waits(judge.cx, group) != group.cause {
-        return causes::event_loop_blocked::ADVICE_WAITS;
-    }
-    if group.cause == Cause::CpuStarved && group.culprit.is_some() {
-        return causes::cpu_starved::ADVICE_OWN;
-    }
-    let blocked = group.cause == Cause::EventLoopBlocked;
-    if blocked && blame::doing(judge.cx, group) == Some(doing::LOADED) {
-        return causes::import::advice(resource);
-    }
-    let vain = resource.is_some_and(Resource::is_in_vain);
-    let advice = causes::advice(group.cause, resource.filter(|_| group.culprit.is_none() || !vain));
-    match blame::through(judge.cx, group) {
-        Some(_) if advice == causes::pool_wait::ADVICE => causes::pool_wait::ADVICE_CHAINED,
-        _ => advice,
-    }
 }
 
 /// Requests whose name has no normal one are slow always: nothing was there to compare with,
@@ -201,41 +187,45 @@ fn normals_with(judge: &Material<'_, '_>, group: &Group<'_>, mean_ns: f64) -> us
     judge.spent.iter().filter(|spent| ns(spent) > 0.25 * mean_ns).count()
 }
 
-fn summary(
-    judge: &Material<'_, '_>,
-    group: &Group<'_>,
+/// What the sentence about a group and the advice are made from.
+fn described<'a>(
+    judge: &'a Material<'_, '_>,
+    group: &'a Group<'_>,
+    own: &'a Own,
     of: &[usize],
     mean_ns: f64,
-    resource: Option<&Resource>,
-    repeats: Option<&Repeats>,
-) -> String {
+) -> Described<'a> {
     let tids = blame::tids(judge.cx, group);
-    let thread = tids.first().and_then(|tid| judge.cx.capture.thread_name(*tid));
-    let culprit_path = blame::path(judge.cx, group);
-    let retried = retries::called_between(judge.cx, group);
-    let through = blame::through(judge.cx, group);
-    let described = Described {
+    Described {
         place: group.place.as_ref(),
         is_nowhere: group.is_nowhere(judge.cx),
         task: running_task::named(judge.cx, group),
         culprit: group.culprit.as_ref(),
-        culprit_path: &culprit_path,
-        through: through.as_ref(),
-        culprit_thread: thread,
+        culprit_path: &own.culprit_path,
+        through: own.through.as_ref(),
+        culprit_thread: tids.first().and_then(|tid| judge.cx.capture.thread_name(*tid)),
         culprit_doing: blame::doing(judge.cx, group),
         culprit_threads: tids.len(),
         culprit_is_task: blame::is_task(group),
         culprit_measured: blame::is_measured(group),
-        resource,
+        resource: own.resource.as_ref(),
         timed_out: blame::timed_out(judge.cx, group),
         waits: blame::waits(judge.cx, group),
-        repeats,
+        repeats: own.repeats.as_ref(),
         times: retries::waits(group) / of.len().max(1),
-        retried: retried.as_ref(),
+        retried: own.retried.as_ref(),
         mean_ms: mean_ns / 1e6,
         starved_ms: starved_ns(group, of) / of.len().max(1) as f64 / 1e6,
-    };
-    causes::sentence(group.cause, &described)
+    }
+}
+
+/// What a description of a group refers to.
+struct Own {
+    culprit_path: Vec<String>,
+    through: Option<Through>,
+    retried: Option<Place>,
+    resource: Option<Resource>,
+    repeats: Option<Repeats>,
 }
 
 fn evidence(
@@ -244,6 +234,7 @@ fn evidence(
     mean_ns: f64,
     repeats: Option<&Repeats>,
     elsewhere: &[(Place, f64)],
+    passed_in: &[(String, f64)],
 ) -> Vec<Evidence> {
     let seen = group.slices.iter().filter(|p| p.slice.claim.seen).count();
     let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
@@ -281,8 +272,8 @@ fn evidence(
         let shown = repeats.evidence().into_iter();
         out.extend(shown.map(|(what, times)| number(&what, times as f64, "count")));
     }
-    for (calls, part) in unexplained::stacks(judge.cx, group) {
-        out.push(number(&format!("{SEEN_IN}{calls}"), (100.0 * part).round(), "%"));
+    for (calls, percent) in passed_in {
+        out.push(number(&format!("part of it passed in {calls}"), *percent, "%"));
     }
     if let Some((what, part)) = running_task::evidence(judge.cx, group) {
         out.push(number(&what, (100.0 * part).round(), "%"));
@@ -300,10 +291,10 @@ fn evidence(
 fn native_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(String, f64)> {
     let mut sums: std::collections::BTreeMap<String, u64> = Default::default();
     let (mut native, mut all) = (0u64, 0u64);
-    for slice in &group.slices {
-        let ns = slice.slice.segment.ns();
+    for w in &group.slices {
+        let ns = w.slice.segment.ns();
         all += ns;
-        if let Some(frame) = judge.cx.frames.native(slice.slice.segment.stack()) {
+        if let Some(frame) = judge.cx.frames.native(w.slice.segment.stack()) {
             native += ns;
             let base = frame.file.rsplit('/').next().unwrap_or(frame.file);
             *sums.entry(format!("{} ({base})", frame.function)).or_default() += ns;
@@ -331,9 +322,9 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
 fn main_resource(cx: &Context<'_>, group: &Group<'_>) -> Option<Resource> {
     // By their words, so that of two that took as long it is always the same.
     let mut sums: BTreeMap<String, (&Resource, f64)> = BTreeMap::new();
-    for slice in group.at_place(cx) {
-        if let Some(resource) = &slice.slice.claim.resource {
-            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += slice.excess_ns;
+    for w in group.at_place(cx) {
+        if let Some(resource) = &w.slice.claim.resource {
+            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += w.excess_ns;
         }
     }
     if group.cause == Cause::Import {

@@ -14,7 +14,7 @@ use crate::causes;
 use crate::claim::Weighed;
 use crate::context::Context;
 use crate::explain::trace::Trace;
-use crate::finding::{Diagnosis, Finding};
+use crate::finding::{Diagnosis, Finding, Suspect};
 use crate::groups::{divide, weigh};
 use crate::judge::material::Material;
 use crate::reported::{own_cost, repeats};
@@ -27,9 +27,6 @@ const CONTROLS: usize = 200;
 
 /// Slow requests that are considered; the slowest.
 const MOST_SLOW: usize = 200;
-
-/// What dashcam is called among the suspects.
-pub(crate) const OWN: &str = "dashcam itself";
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
@@ -60,7 +57,7 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
     let baseline = weigh::baseline(&spent);
     let weighed = weigh::weigh(&cx, &requests, &baseline);
     let mut suspects = suspects(&weighed, requests.slow.len());
-    suspects.extend(own_cost::mean_ms(&cx, &requests.slow).map(|ms| (OWN, ms)));
+    suspects.extend(own_cost::mean_ms(&cx, &requests.slow).map(|ms| (Suspect::Dashcam, ms)));
     let groups = divide::divide(&cx, weighed);
     let counts = repeats::Counts::of(capture, &requests.slow, &controls);
     let waits = repeats::waits(&cx, &groups);
@@ -121,12 +118,12 @@ fn failures(requests: &Requests<'_>) -> Vec<(u32, usize)> {
 }
 
 /// The causes an operator asks about first, whether found or not.
-fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(&'static str, f64)> {
+fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(Suspect, f64)> {
     let named = [
-        ("run delay", Cause::CpuStarved),
-        ("GC", Cause::GcPause),
-        ("GIL", Cause::GilWait),
-        ("locks", Cause::LockWait),
+        (Suspect::RunDelay, Cause::CpuStarved),
+        (Suspect::Gc, Cause::GcPause),
+        (Suspect::Gil, Cause::GilWait),
+        (Suspect::Locks, Cause::LockWait),
     ];
     let ms = |cause: Cause| {
         let own = weighed.iter().filter(|w| w.slice.claim.cause == cause);
@@ -134,5 +131,5 @@ fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(&'static str, f64)> {
         // An empty sum is -0.0.
         (sum / 1e6 / slow.max(1) as f64).max(0.0)
     };
-    named.into_iter().map(|(words, cause)| (words, ms(cause))).collect()
+    named.into_iter().map(|(suspect, cause)| (suspect, ms(cause))).collect()
 }

@@ -4,7 +4,7 @@ use serde_json::{json, Value};
 
 use super::explanation_json::explained;
 use super::json_values::{ms, place, round};
-use crate::finding::{Diagnosis, Finding};
+use crate::finding::{Diagnosis, Finding, Suspect};
 
 /// The verdict as JSON; `file` is the capture's path.
 pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
@@ -80,8 +80,8 @@ fn cause(diagnosis: &Diagnosis<'_>, rank: usize, finding: &Finding) -> Value {
     cause
 }
 
-fn suspect((what, ms): &(&'static str, f64)) -> Value {
-    json!({"what": what, "ms": (ms * 100.0).round() / 100.0})
+fn suspect((what, ms): &(Suspect, f64)) -> Value {
+    json!({"what": what.text(), "ms": (ms * 100.0).round() / 100.0})
 }
 
 fn limit_ms(ns: u64) -> Value {

@@ -7,7 +7,7 @@
 //! terminal, unless a single word is; names bring neither control characters nor lines of their own.
 
 use super::metric_series;
-use super::text::{closing, elsewhere, failed, has_advice, headline, passed_in, reached, when};
+use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
 use crate::finding::{Confidence, Diagnosis, Finding};
 use crate::wording::{plain, thousands};
 
@@ -106,8 +106,8 @@ impl Page {
             "also",
             others.as_deref().and_then(|text| text.strip_prefix("Part of this, elsewhere: ")),
         );
-        for (calls, part) in passed_in(f) {
-            self.fact("was in", &format!("{calls}, {part:.0} % of it"), Style::Plain);
+        for (calls, percent) in &f.passed_in {
+            self.fact("was in", &format!("{calls}, {percent:.0} % of it"), Style::Plain);
         }
         self.facts("trace", f.trace_ids.first().filter(|_| f.trace_is_known).map(String::as_str));
         for missing in &f.missing {

@@ -9,7 +9,7 @@ use format::metric::Numbers;
 
 use super::metric_series;
 use crate::cause::Cause;
-use crate::finding::{Confidence, Diagnosis, Finding, SEEN_IN};
+use crate::finding::{Confidence, Diagnosis, Finding, Suspect};
 use crate::wording::{counted, ms_text, ns_text, plain, thousands};
 
 /// The verdict as text, at most a screen.
@@ -107,8 +107,8 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     if let Some(places) = elsewhere(f) {
         let _ = writeln!(out, "   {}.", plain(&places));
     }
-    for (calls, part) in passed_in(f) {
-        let _ = writeln!(out, "   Seen: {part:.0} % in {}.", plain(calls));
+    for (calls, percent) in &f.passed_in {
+        let _ = writeln!(out, "   Seen: {percent:.0} % in {}.", plain(calls));
     }
     if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
         let _ = writeln!(out, "   Trace of the slowest: {}.", plain(id));
@@ -128,11 +128,6 @@ pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
         |(place, share): &(Place, f64)| format!("{:.0} % at {}", share * 100.0, place.short());
     let places: Vec<String> = f.elsewhere.iter().map(part).collect();
     (!places.is_empty()).then(|| format!("Part of this, elsewhere: {}", places.join(", ")))
-}
-
-/// Where the requests of an unexplained finding were, and the part of its time, %.
-pub(crate) fn passed_in(f: &Finding) -> impl Iterator<Item = (&str, f64)> {
-    f.evidence.iter().filter_map(|e| Some((e.what.strip_prefix(SEEN_IN)?, e.value)))
 }
 
 /// Computing at an unknown place cannot be examined further.
@@ -215,22 +210,12 @@ fn rhythm(seen_ns: &[u64]) -> String {
 }
 
 pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
-    let found = |words: &str| {
-        d.findings.iter().any(|f| {
-            matches!(
-                (words, f.cause),
-                ("run delay", Cause::CpuStarved | Cause::CpuThrottled)
-                    | ("GC", Cause::GcPause)
-                    | ("GIL", Cause::GilWait)
-                    | ("locks", Cause::LockWait)
-            )
-        })
-    };
+    let found = |suspect: Suspect| d.findings.iter().any(|f| suspect.is(f.cause));
     let rest: Vec<String> = d
         .suspects
         .iter()
-        .filter(|(words, _)| !found(words))
-        .map(|(words, ms)| format!("{words} {}", ms_text(*ms)))
+        .filter(|(suspect, _)| !found(*suspect))
+        .map(|(suspect, ms)| format!("{} {}", suspect.text(), ms_text(*ms)))
         .collect();
     let _ = writeln!(out, "Otherwise, per slow request: {}.", rest.join(", "));
     if d.unexplained_share >= 0.05 {

@@ -20,8 +20,8 @@ fn most<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     }
     // By id, so that other names change nothing.
     let (mut all, mut sums) = (0u64, BTreeMap::<u32, u64>::new());
-    for slice in &group.slices {
-        let segment = &slice.slice.segment;
+    for w in &group.slices {
+        let segment = &w.slice.segment;
         all += segment.ns();
         if let Some(task) = segment.sample.map(|sample| sample.task).filter(|task| *task != 0) {
             *sums.entry(task).or_default() += segment.ns();

@@ -26,8 +26,8 @@ pub fn stacks(cx: &Context<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
     }
     let all = group.excess_ns().max(1.0);
     let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for slice in group.slices.iter().filter(|w| w.slice.claim.stack != 0) {
-        *sums.entry(calls(cx, slice.slice.claim.stack)).or_default() += slice.excess_ns;
+    for w in group.slices.iter().filter(|w| w.slice.claim.stack != 0) {
+        *sums.entry(calls(cx, w.slice.claim.stack)).or_default() += w.excess_ns;
     }
     let mut parts: Vec<_> = sums.into_iter().map(|(calls, ns)| (calls, ns / all)).collect();
     parts.retain(|(calls, part)| !calls.is_empty() && *part >= LEAST);
