@@ -1,10 +1,10 @@
 //! Another process, stopped for as long as a function runs.
 //!
-//! How it works: a thread of its own seizes every thread of the process (`PTRACE_SEIZE`), interrupts
-//! them, waits until all are stopped, runs the function, and releases them. Not SIGSTOP: this sends
-//! the process no signal, its parent learns nothing, and above all the kernel releases what a
-//! tracer has stopped when that tracer ends, whatever ended it. So no process is needed that would
-//! watch over the one that stops.
+//! How it works: a thread of its own seizes every thread of the process (`PTRACE_SEIZE`),
+//! interrupts them, waits until all are stopped, runs the function, and releases them. Not SIGSTOP:
+//! this sends the process no signal, its parent learns nothing, and above all the kernel releases
+//! what a tracer has stopped when that tracer ends, whatever ended it. So no process is needed that
+//! would watch over the one that stops.
 //!
 //! ```text
 //!   seize all > interrupt all > wait for all > (new threads: again) > work > release all
@@ -16,9 +16,9 @@
 //! tracing thread. A signal that arrived meanwhile is delivered on release. A process that was
 //! stopped by a signal stays stopped by it.
 //!
-//! What is missing on purpose: reading and writing memory (/proc/PID/mem does it). System calls that
-//! a signal would interrupt may be interrupted here as well: `epoll_wait` returns EINTR, as after
-//! SIGCONT or under any debugger.
+//! What is missing on purpose: reading and writing memory (/proc/PID/mem does it). System calls
+//! that a signal would interrupt may be interrupted here as well: `epoll_wait` returns EINTR, as
+//! after SIGCONT or under any debugger.
 
 use std::collections::BTreeMap;
 use std::io;

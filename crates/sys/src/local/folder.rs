@@ -14,9 +14,12 @@ pub fn own_uid() -> u32 {
 /// `/run/user/UID/dashcam`, `/tmp/dashcam-UID`. A service and a shell may have different
 /// environments, so a client searches all of them.
 pub fn folders() -> Vec<PathBuf> {
-    let uid = own_uid();
-    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let given = given.filter(|path| path.is_absolute()).map(|path| path.join("dashcam"));
+    folders_of(own_uid(), std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
+}
+
+/// The same for a process of another user, with its `XDG_RUNTIME_DIR`.
+pub fn folders_of(uid: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
+    let given = runtime.filter(|path| path.is_absolute()).map(|path| path.join("dashcam"));
     let usual = PathBuf::from(format!("/run/user/{uid}/dashcam"));
     let mut found = Vec::from_iter(given);
     if !found.contains(&usual) {

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-pub use folder::{folder, folders, own_uid};
+pub use folder::{folder, folders, folders_of, own_uid};
 
 use crate::ours::Fd;
 
