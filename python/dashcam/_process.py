@@ -108,10 +108,12 @@ def _before_exit(native: Any) -> None:
 
 
 def _name_existing_threads(native: Any) -> None:
+    # At most the main thread, unless the recorder came late (`dashcam attach`).
     for thread in threading.enumerate():
         if thread.native_id == threading.get_native_id():
             native.name_thread(thread.name)
         elif thread.native_id is not None:
+            native.threads_were_there()
             native.name_tid(thread.native_id, thread.name)
 
 

@@ -100,6 +100,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(process::is_on, module)?,
         wrap_pyfunction!(process::is_started, module)?,
         wrap_pyfunction!(process::thread_begins, module)?,
+        wrap_pyfunction!(process::threads_were_there, module)?,
         wrap_pyfunction!(process::name_thread, module)?,
         wrap_pyfunction!(process::name_tid, module)?,
     ];

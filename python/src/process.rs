@@ -8,6 +8,7 @@
 //! ValueError, a capture that cannot be saved OSError. Missing on purpose: the hooks for exit, gc
 //! and threads (python/dashcam/_process.py).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use dashcam::Runtime;
@@ -158,6 +159,26 @@ fn start_afresh(py: Python<'_>) {
     under_gil::begin_again(py);
 }
 
+/// Threads were there before us, so nothing was armed as they began. Relaxed: a thread that does
+/// not see it yet is armed with its next call.
+static LATE: AtomicBool = AtomicBool::new(false);
+
+/// Threads of the program were there before the recorder was: each is armed as soon as it calls
+/// code of ours (`thread_begins`).
+#[pyfunction]
+pub fn threads_were_there() {
+    LATE.store(true, Ordering::Relaxed);
+}
+
+/// Before code of the program is called from code of ours, on any thread. Cost: one load, unless
+/// threads were there before us.
+#[inline]
+pub fn arm_late() {
+    if LATE.load(Ordering::Relaxed) {
+        sys::stay::arm();
+    }
+}
+
 /// The recorder, while records are taken. In a forked child the first call starts a new one. Cost:
 /// two loads.
 #[inline]
@@ -165,6 +186,7 @@ pub fn recording(py: Python<'_>) -> Option<&'static Recorder> {
     if !recorder::is_on() {
         return None;
     }
+    arm_late();
     // A forked child has none until its first record.
     recorder::current().or_else(|| wake_and_look(py))
 }

@@ -25,15 +25,36 @@ PROGRAM = """
         # Lets the others run while the interpreter takes itself apart.
         def __del__(self, sleep=time.sleep): sleep(0.3)
 
-    dashcam.start(slow="10m")
-    for _ in range(4): threading.Thread(target=CALLS, daemon=True).start()
+    class Server:
+        def serve(self): naps()
+    def hooked(): Server().serve()
+    def work(): _native.work(1, naps)()
+    began = threading.Event()
+    def calls():
+        began.wait()
+        CALLS()
+
+    START
     inside.wait()
     last = Last()
     sys.exit(0)
 """
 
 
-@pytest.mark.parametrize("calls", ["wsgi", "attribute"])
-def test_the_process_ends_with_its_own_exit_code(bench: Bench, calls: str) -> None:
-    result = bench.python(PROGRAM.replace("CALLS", calls))
+RECORDER = """
+    dashcam.start(slow="10m")
+    _native.hook(Server, "serve", before=lambda *args: None)
+"""
+THREADS = """
+    for _ in range(4): threading.Thread(target=calls, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("calls", ["wsgi", "attribute", "hooked", "work"])
+@pytest.mark.parametrize("first", [RECORDER, THREADS], ids=["recorder", "threads"])
+def test_the_process_ends_with_its_own_exit_code(bench: Bench, calls: str, first: str) -> None:
+    """Also if the threads were there before the recorder, as with `dashcam attach`."""
+    second = THREADS if first is RECORDER else RECORDER
+    start = f"{first}{second}    began.set()\n".strip()
+    result = bench.python(PROGRAM.replace("START", start).replace("CALLS", calls))
     assert (result.returncode, result.stderr) == (0, ""), result

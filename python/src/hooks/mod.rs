@@ -38,6 +38,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::unless_it_interrupts;
+use crate::process::arm_late;
 
 pub use builtins::hook_builtins;
 
@@ -162,6 +163,7 @@ impl Hook {
     ///
     /// Safety: the GIL is held, by a call with these arguments; its caller holds the original.
     unsafe fn run(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        arm_late();
         // SAFETY: promised by the caller.
         unsafe {
             if !self.around.is_null() {

@@ -26,6 +26,7 @@ use super::object::{class_of, slot, Pool};
 use super::tasks::{task_begin, task_end};
 use crate::call::quietly;
 use crate::disguise::{let_go, members, slots, Disguise};
+use crate::process::arm_late;
 
 /// The type.
 static WORK: Pool = Pool::new();
@@ -80,6 +81,7 @@ unsafe extern "C" fn call(
     // arguments.
     unsafe {
         let (py, work) = (Python::assume_attached(), &*object.cast::<Work>());
+        arm_late();
         let task = quietly(None, || Some(task_begin(py, work.request, work.queued_ns)));
         let result = ffi::PyObject_Vectorcall(work.function, first, count, keywords);
         if let Some(task) = task {
