@@ -1,4 +1,4 @@
-//! The control socket: `dashcam ps`, `status`, `snap` and `set` from another shell.
+//! The control socket: `dashcam ps`, `status`, `snap`, `set` and `detach` from another shell.
 //!
 //! How it works: a thread of ours sleeps in `poll` until a client of the same user connects. A
 //! request is one line, a command and its arguments with tabs between; the answer is one line of
@@ -67,6 +67,8 @@ pub(crate) fn open(recording: &Recording) -> Option<Arc<Listener>> {
 pub(crate) struct Asked {
     pub recording: Arc<Recording>,
     pub queue: Arc<Queue>,
+    /// Stops recording, and waits for the end of our threads: not to be called on one of them.
+    pub stop: fn(),
 }
 
 /// The life of the thread that answers.
@@ -120,7 +122,7 @@ fn take(recording: &Recording, listener: &Listener, clients: &mut Vec<Client>, n
     let refusal = match (ours, clients.len() < CLIENTS) {
         (true, true) => {
             let state = State::Asking(Vec::new());
-            clients.push(Client { fd, until_ns: now + PATIENCE_NS, state });
+            clients.push(Client { fd, until_ns: now + PATIENCE_NS, state, stops: false });
             return;
         }
         (false, _) => "found another user, wanted the one this process runs as".to_owned(),
@@ -139,6 +141,8 @@ struct Client {
     fd: Fd,
     until_ns: u64,
     state: State,
+    /// Recording stops once the answer is sent.
+    stops: bool,
 }
 
 enum State {
@@ -205,6 +209,9 @@ impl Client {
                     left.drain(..length);
                     if left.is_empty() {
                         self.state = State::Gone;
+                        if self.stops {
+                            stop_apart(asked);
+                        }
                     }
                 }
                 Err(error) if again(&error) => (),
@@ -241,6 +248,10 @@ impl Client {
                 self.state = State::Saving(result);
             }
             Ok(Request::Ps) => self.answer(summary(asked), now),
+            Ok(Request::Stop) => {
+                self.stops = true;
+                self.answer(Object::new().flag("ok", true).finish() + "\n", now);
+            }
             Ok(Request::Status) => {
                 let text = Object::new().flag("ok", true).raw("status", &status_json()).finish();
                 self.answer(text + "\n", now);
@@ -267,6 +278,15 @@ impl Client {
     }
 }
 
+/// Stops recording on a thread of its own: it waits for the end of this one. If there is no thread
+/// for it, recording goes on, and the client sees that the socket still answers.
+fn stop_apart(asked: &Asked) {
+    let stop = asked.stop;
+    if let Err(error) = sys::thread::spawn_quiet("dashcam-stop", stop) {
+        asked.recording.set_source("control", format!("on; could not stop: {error}"));
+    }
+}
+
 fn again(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
 }
@@ -283,6 +303,7 @@ fn failed(why: &str) -> String {
 enum Request {
     Ps,
     Status,
+    Stop,
     Snap(String),
     Set(Vec<(String, String)>),
 }
@@ -299,6 +320,7 @@ fn request(line: &[u8]) -> Result<Request, String> {
     match (command, words.as_slice()) {
         ("ps", []) => Ok(Request::Ps),
         ("status", []) => Ok(Request::Status),
+        ("stop", []) => Ok(Request::Stop),
         ("snap", []) => Ok(Request::Snap("snap".to_owned())),
         ("snap", [reason]) => {
             let plain = |c: char| if c.is_control() { ' ' } else { c };
@@ -316,8 +338,8 @@ fn request(line: &[u8]) -> Result<Request, String> {
         _ => {
             let shown: String = command.chars().take(40).collect();
             Err(format!(
-                "found the request {shown:?} with {} arguments, wanted ps, status, snap [reason] \
-                 or set name=value...",
+                "found the request {shown:?} with {} arguments, wanted ps, status, stop, \
+                 snap [reason] or set name=value...",
                 words.len()
             ))
         }
@@ -325,7 +347,7 @@ fn request(line: &[u8]) -> Result<Request, String> {
 }
 
 /// One row of `dashcam ps`.
-fn summary(Asked { recording, queue }: &Asked) -> String {
+fn summary(Asked { recording, queue, .. }: &Asked) -> String {
     let region = recording.recorder.region();
     let place = match region.place() {
         Place::File(path) => path.display().to_string(),
@@ -354,6 +376,7 @@ mod tests {
     #[test]
     fn requests_are_read_and_what_makes_no_sense_is_refused_with_what_is_wanted() {
         assert_eq!(request(b"ps"), Ok(Request::Ps));
+        assert_eq!(request(b"stop"), Ok(Request::Stop));
         assert_eq!(request(b"snap"), Ok(Request::Snap("snap".to_owned())));
         assert_eq!(
             request("snap\todd \u{7}\u{1b}[1m".as_bytes()),

@@ -172,7 +172,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         threads: Mutex::default(),
         started_ns: sys::clock::now_ns(),
     }));
-    *lock(&parts.threads) = threads::start(parts, before);
+    *lock(&parts.threads) = threads::start(parts, before, stop);
     otlp::start(&parts.recording);
     const RESTART: &fn() = &(restart as fn());
     running::publish(parts, RESTART);

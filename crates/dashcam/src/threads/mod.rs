@@ -26,8 +26,12 @@ const SAMPLER: &str = "dashcam-sampler";
 ///
 /// `dashcam-sampler` and `dashcam-keeper`, which open hundreds of files, share a table of
 /// descriptors of their own, where the kernel gives one: a thread that has it starts them, and
-/// ends.
-pub(crate) fn start(parts: &'static Running, before: Before) -> Vec<sys::thread::Quiet> {
+/// ends. `stop` is what the control socket's client may ask for.
+pub(crate) fn start(
+    parts: &'static Running,
+    before: Before,
+    stop: fn(),
+) -> Vec<sys::thread::Quiet> {
     let recording = &parts.recording;
     let mut threads = Vec::new();
     let (tell, told) = sync_channel(2);
@@ -48,7 +52,7 @@ pub(crate) fn start(parts: &'static Running, before: Before) -> Vec<sys::thread:
     }
     threads.extend(told);
     if lock(&parts.socket).is_some() {
-        let asked = Asked { recording: recording.clone(), queue: parts.queue.clone() };
+        let asked = Asked { recording: recording.clone(), queue: parts.queue.clone(), stop };
         let socket = parts.socket.clone();
         threads.extend(spawn(recording, "dashcam-control", move || remote::run(&asked, &socket)));
     }
