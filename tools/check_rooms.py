@@ -48,7 +48,8 @@ ROOMS: dict[str, set[str]] = {
     "sim": {"format", "sys", "sampler", "capture", "diagnosis"},
     "golden": {"format", "capture", "diagnosis", "symbols", "trigger"},
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
-    "cli": {"format", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",
+    "attach": {"sys"},
+    "cli": {"attach", "format", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",
             "openmetrics"},
 }
 # The dependencies that a host carries besides our own rooms. A new one needs a line in

@@ -1,4 +1,5 @@
-//! `dashcam ps`, `status`, `snap` and `set`: talks to the recorded processes of this user.
+//! `dashcam ps`, `status`, `snap`, `set` and `detach`: talks to the recorded processes of this
+//! user.
 //!
 //! How it works: each recorded process listens on a socket named after its process id, in a folder
 //! that only its user can enter. A request is one line, the answer is one line of JSON. All folders
@@ -180,6 +181,29 @@ pub fn set(pid: u32, words: &[String]) -> ExitCode {
     }
 }
 
+/// Ends the recording of a process. Its hooks remain, and do nothing.
+pub fn detach(pid: u32) -> ExitCode {
+    if let Err(code) = question(pid, "stop", PATIENCE) {
+        return code;
+    }
+    // The socket is removed first of all, the process's own threads of ours end behind it.
+    let until = Instant::now() + PATIENCE;
+    while sockets_of(pid).iter().any(|path| local::is_alive(path)) {
+        if Instant::now() > until {
+            eprintln!("dashcam: {pid}: still recorded {} s after it agreed", PATIENCE.as_secs());
+            return ExitCode::from(UNREADABLE);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!("process {pid} is recorded no more; its hooks remain and do nothing");
+    ExitCode::SUCCESS
+}
+
+fn sockets_of(pid: u32) -> Vec<PathBuf> {
+    let paths = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
+    paths.filter(|(p, _)| *p == pid).map(|(_, path)| path).collect()
+}
+
 /// A word of a request: tabs and line ends would end it.
 fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -188,8 +212,7 @@ fn word(text: &str) -> String {
 /// Sends a request to process `pid`. Errors are reported on stderr: 1 there is no such process, 2
 /// it refused the request, 3 it could not be reached.
 fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode> {
-    let paths = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
-    let mut paths: Vec<PathBuf> = paths.filter(|(p, _)| *p == pid).map(|(_, path)| path).collect();
+    let mut paths = sockets_of(pid);
     paths.retain(|path| local::is_alive(path));
     // Of several sockets (other pid namespaces), the one whose pid is that of this namespace.
     let known = |path: &PathBuf| {

@@ -3,6 +3,7 @@
 //! Exit codes: 0 success; 1 nothing was found (no cause, no capture); 2 wrong usage, or output that
 //! cannot be written; 3 input that cannot be read. `run` exits as its child does.
 
+mod attach;
 mod columns;
 mod doctor;
 mod export;
@@ -28,6 +29,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -43,6 +45,33 @@ struct Cli {
 enum Command {
     /// Run a program with dashcam in it: `dashcam run --slow 500ms -- python app.py`
     Run(Box<Run>),
+    /// Record a Python process that runs already: `dashcam attach PID --slow 500ms`
+    Attach {
+        /// Its process id.
+        #[arg(value_parser = process_number)]
+        pid: u32,
+        /// What is slow, as for `run`: 500ms, checkout>250ms.
+        #[arg(long)]
+        slow: Option<String>,
+        /// Folder for captures [default: captures, in the process's own folder].
+        #[arg(long)]
+        out: Option<String>,
+        /// Name of the service.
+        #[arg(long)]
+        service: Option<String>,
+        /// Also the Python processes below it, and those that they will start.
+        #[arg(long)]
+        tree: bool,
+        /// How long its main thread may take to run Python code: 30s, 5m.
+        #[arg(long, default_value = "30s", value_parser = patience)]
+        wait: Duration,
+    },
+    /// Stop recording a process
+    Detach {
+        /// Its process id, as in `dashcam ps`.
+        #[arg(value_parser = process_number)]
+        pid: u32,
+    },
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
         /// A capture, or a folder (its newest capture).
@@ -249,6 +278,11 @@ fn process_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "wanted the number of a process, as `dashcam ps` lists them")
 }
 
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = trigger::duration_ns("--wait", text).map(Duration::from_nanos);
+    time.map_err(|wrong| wrong.to_string())
+}
+
 fn request_id(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "wanted the number of a request, as an exemplar has it")
 }
@@ -264,6 +298,10 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
+        Command::Attach { pid, slow, out, service, tree, wait } => {
+            attach::attach(pid, &attach::Flags { slow, out, service, tree, wait })
+        }
+        Command::Detach { pid } => live::detach(pid),
         Command::Why { path, json, md, slow, explain } => {
             let form = match (json, md) {
                 (true, _) => read::Form::Json,

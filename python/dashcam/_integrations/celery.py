@@ -3,6 +3,7 @@ that are called in place (`task_always_eager`, `apply`) are their caller's work.
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,6 +21,17 @@ def patch(native: Any, module: Any) -> None:
         return None if kwargs.get("eager") else _hooked(native, f"celery {name}", trace)
 
     native.hook(module, "build_tracer", after=after)
+    _hook_built(native)
+
+
+def _hook_built(native: Any) -> None:
+    """A worker that runs already has built the functions that run its tasks."""
+    state = sys.modules.get("celery._state")
+    for app in state._get_active_apps() if state is not None else ():
+        for task in list(app._tasks.values()):
+            trace = getattr(task, "__trace__", None)
+            if trace is not None:
+                task.__trace__ = _hooked(native, f"celery {task.name}", trace)
 
 
 def _hooked(native: Any, name: str, trace: Any) -> Any:

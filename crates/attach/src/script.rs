@@ -1,0 +1,204 @@
+//! The script that starts the recorder, laid down where the process can read it.
+//!
+//! How it works: a folder of a random name in the process's own file system (`/tmp` as it sees it),
+//! owned by its user, with mode 0700. In it lie the script, and later the answer. The interpreter
+//! is given a short text that runs the script; both catch everything.
+//!
+//! ```text
+//!   /tmp/dashcam-attach-<random>/   script.py     read by the interpreter
+//!                                   taken/        made by the thread that runs it: it runs once
+//!                                   answer.json   whether the recorder started, and its figures
+//! ```
+//!
+//! What it promises: no other user can read or replace the script. The folder is removed when it is
+//! dropped. What is missing on purpose: an exception that the program's own signal handler raises
+//! while the text runs (some 0.1 ms) ends there; only KeyboardInterrupt is passed on.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{chown, DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::refusal::{refused, Refusal};
+use crate::target::Target;
+
+/// Most bytes of an answer.
+const MAX_ANSWER: u64 = 1 << 20;
+/// Folders for temporary files, tried in this order behind the process's own TMPDIR.
+const FOLDERS: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", "/run"];
+/// Longest path of a folder for temporary files.
+const MAX_FOLDER: usize = 48;
+
+/// What the script is given.
+pub struct Arguments<'a> {
+    /// The folder with the package, as the process sees it.
+    pub package: &'a Path,
+    /// Settings: name, value.
+    pub settings: &'a [(String, String)],
+    /// Python processes that it starts are to be recorded, too.
+    pub tree: bool,
+}
+
+/// A script in the file system of a process.
+pub struct Script {
+    /// Its folder as the process sees it.
+    inside: String,
+    /// The same from outside.
+    outside: PathBuf,
+}
+
+impl Script {
+    /// Lays it down.
+    pub fn lay(target: &Target, arguments: &Arguments<'_>) -> Result<Script, Refusal> {
+        let own = target.variable("TMPDIR").filter(|folder| is_plain(folder));
+        let mut tried = Vec::new();
+        for folder in own.into_iter().chain(FOLDERS) {
+            match Script::lay_in(target, folder, arguments) {
+                Ok(script) => return Ok(script),
+                Err(error) => tried.push(format!("{folder}: {error}")),
+            }
+        }
+        let remedy = "the process needs a folder for temporary files: set TMPDIR, or mount one";
+        Err(refused(
+            "folders for temporary files",
+            tried.join(", "),
+            "one that its user can write to",
+            remedy,
+        ))
+    }
+
+    fn lay_in(target: &Target, folder: &str, arguments: &Arguments<'_>) -> io::Result<Script> {
+        let place = target.outside(Path::new(folder));
+        // A link would be followed in the file system of this process.
+        if !fs::symlink_metadata(&place)?.is_dir() {
+            return Err(io::Error::other("is not a folder"));
+        }
+        let name = format!("dashcam-attach-{:012x}", sys::random::number() >> 16);
+        let script = Script { inside: format!("{folder}/{name}"), outside: place.join(name) };
+        fs::DirBuilder::new().mode(0o700).create(&script.outside)?;
+        let path = script.outside.join("script.py");
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o400).open(&path)?;
+        file.write_all(script.source(target, arguments).as_bytes())?;
+        let user = target.user();
+        if user != sys::local::own_uid() {
+            let group = target.groups.first().copied();
+            chown(&path, Some(user), group)?;
+            chown(&script.outside, Some(user), group)?;
+        }
+        Ok(script)
+    }
+
+    fn source(&self, target: &Target, arguments: &Arguments<'_>) -> String {
+        let quote =
+            |(name, value): &(String, String)| format!("{}: {}", quoted(name), quoted(value));
+        let settings: Vec<String> = arguments.settings.iter().map(quote).collect();
+        format!(
+            "ARGUMENTS = ({}, {}, {}, {{{}}}, {})\n{}",
+            quoted(&self.inside),
+            target.own_pid,
+            quoted(&arguments.package.to_string_lossy()),
+            settings.join(", "),
+            if arguments.tree { "True" } else { "False" },
+            include_str!("script.py"),
+        )
+    }
+
+    /// The script's path as the process sees it.
+    pub fn path(&self) -> String {
+        format!("{}/script.py", self.inside)
+    }
+
+    /// The text that runs it: whatever happens, it ends without an exception.
+    pub fn text(&self) -> String {
+        format!(
+            "try:exec(\"with open('{}') as f:exec(f.read(),{{}})\",{{}})\n\
+             except KeyboardInterrupt:__import__('_thread').interrupt_main()\n\
+             except BaseException:0\n",
+            self.path()
+        )
+    }
+
+    /// Whether a thread of the process has begun to run it.
+    pub fn is_taken(&self) -> bool {
+        self.outside.join("taken").exists()
+    }
+
+    /// Keeps it from being run: a thread that comes to it from now on does nothing. False: one has
+    /// taken it already.
+    pub fn close(&self) -> bool {
+        fs::create_dir(self.outside.join("taken")).is_ok()
+    }
+
+    /// Its answer, once there is one. Errors: it is no JSON object.
+    pub fn answer(&self) -> io::Result<Option<Value>> {
+        // The folder belongs to the other user: neither a link nor a pipe is followed.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = match options.open(self.outside.join("answer.json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("the answer is no file"));
+        }
+        let mut text = Vec::new();
+        file.take(MAX_ANSWER).read_to_end(&mut text)?;
+        Ok(Some(serde_json::from_slice(&text)?))
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        // What is left when this fails is a folder in the process's own place for such.
+        let _ = fs::remove_dir_all(&self.outside);
+    }
+}
+
+/// Whether a path can be put between quotes, and leaves room in the text.
+fn is_plain(folder: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    folder.starts_with('/') && folder.len() <= MAX_FOLDER && folder.bytes().all(plain)
+}
+
+/// A text as Python's source has it, in ASCII.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            ' '..='~' if c != '"' && c != '\\' => out.push(c),
+            _ => out += &format!("\\U{:08x}", u32::from(c)),
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::TEXT_BYTES;
+
+    #[test]
+    fn any_text_is_a_string_of_python_in_ascii() {
+        assert_eq!(
+            quoted("a \"b\"\\\n\u{e9}"),
+            "\"a \\U00000022b\\U00000022\\U0000005c\\U0000000a\\U000000e9\""
+        );
+    }
+
+    #[test]
+    fn only_folders_that_need_no_quoting_and_leave_room_are_used() {
+        assert!(is_plain("/tmp") && is_plain("/srv/app_1/tmp.d"));
+        assert!(!is_plain("tmp") && !is_plain("/a'b") && !is_plain("/a b") && !is_plain("/\u{e9}"));
+        assert!(!is_plain(&format!("/{}", "x".repeat(MAX_FOLDER))));
+    }
+
+    #[test]
+    fn the_text_fits_into_the_ring_from_the_longest_folder() {
+        let inside = format!("/{}/dashcam-attach-0123456789ab", "x".repeat(MAX_FOLDER - 1));
+        let script = Script { inside, outside: PathBuf::from("/nonexistent") };
+        assert!((script.text().len() as u64) < TEXT_BYTES, "{}", script.text().len());
+    }
+}
