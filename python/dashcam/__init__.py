@@ -41,14 +41,17 @@ from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 __version__ = "0.1.0"
 # Without `set` and `open`: a program that imports all names keeps Python's own.
 __all__ = [
-    "Capture", "CaptureError", "Diagnosis", "LogHandler", "count", "counter", "distribution", "event", "flush", "gauge", "gauge_add", "histogram",
+    "Capture", "CaptureError", "Diagnosis", "LogHandler", "count", "counter", "distribution", "event", "fleet", "flush", "gauge", "gauge_add", "histogram",
     "inject", "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
     "trace_id", "traceparent",
     "__version__",
 ]
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dashcam._absent import event, request, span
+    from dashcam._fleet.fleet import Fleet
 else:
     # The native functions themselves: a wrapper would cost more than they do.
     event, request, span = _native.event, _native.request, _native.span
@@ -185,6 +188,23 @@ def open(path: str | Path, *, native_names: bool = True) -> Capture:
     alone, which is quicker, and the same on every machine.
     """
     return reading.open(path, native_names=native_names)
+
+
+def fleet(
+    uri: str | Path, *, since: str | datetime | None = None, until: str | datetime | None = None, service: str | None = None,
+    where: str | None = None, engine: str = "duckdb",
+) -> Fleet:
+    """Questions over the captures of many hosts: `.why()`, `.diff()`, `.trend()`, `.show()`,
+    `.tables` (Ibis), `.sql()`, `.open()`. Needs `pip install 'dashcam[fleet]'` (ImportError).
+
+    uri: a folder of captures, which are judged now and remembered, or the tables that `dashcam
+    fleet index` wrote. since, until: "7d" (before now), or a time in UTC. service: only this one.
+    where: a condition in SQL over the captures, like "version = '4.2'". Raises CaptureError, an
+    OSError, for a source that cannot be read, ValueError for a wrong argument.
+    """
+    from dashcam._fleet.fleet import Fleet
+
+    return Fleet(uri, since=since, until=until, service=service, where=where, engine=engine)
 
 
 def status() -> dict[str, Any]:

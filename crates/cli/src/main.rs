@@ -140,6 +140,13 @@ enum Command {
         #[arg(long, conflicts_with = "json")]
         csv: bool,
     },
+    /// One question over the captures of many hosts: `dashcam fleet why DIR` (docs/guide/fleet.md)
+    #[command(disable_help_flag = true)]
+    Fleet {
+        /// why, diff, trend, show, sql or index, and their arguments; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
+        arguments: Vec<OsString>,
+    },
     /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
     View {
         /// A capture, or a folder (its newest capture).
@@ -322,6 +329,8 @@ fn main() -> ExitCode {
             };
             sql::sql(&path, &query, form)
         }
+        Command::Fleet { arguments } => python::main("dashcam._fleet.command", &arguments)
+            .unwrap_or_else(|| python::missing("fleet", "pip install 'dashcam[fleet]'")),
         Command::Export { path, to, value, output, post } => match post {
             Some(url) => export::post(&path, to, &url),
             None => export::export(&path, to, value, output.as_deref()),

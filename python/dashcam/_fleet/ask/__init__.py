@@ -1,0 +1,1 @@
+"""Questions over the tables, statistics, and the answers as data and as text."""

@@ -1,0 +1,268 @@
+"""Answers to `why`, `trend` and `show`: as data, as JSON and as text.
+
+How it works: a question's rows are joined here, where there are hundreds of them; intervals come
+from `statistics`, words from `wording`.
+
+What it promises: excess that no cause explains is a line of its own. An interval is given where
+there are enough hosts for one, else null. `captured` says of what the shares are.
+"""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dashcam._fleet.ask import questions, statistics, wording
+
+# What an answer is about; there is no count of the requests that no capture has.
+CAPTURED = "the slow requests that were captured; requests that no capture has are not counted"
+# Names listed of what a cause touched.
+NAMES_MAX = 5
+Row = dict[str, Any]
+
+
+class Why(NamedTuple):
+    """The causes, the most expensive first."""
+
+    totals: Row
+    by: tuple[str, ...]
+    groups: list[Row]
+    more: int
+
+    @property
+    def causes(self) -> list[Row]:
+        """The groups; with the default grouping each is a cause."""
+        return self.groups
+
+    def json(self) -> Row:
+        """As `dashcam fleet why --json` prints it."""
+        return whole({"schema": 1, "of": CAPTURED, "by": list(self.by), **self.totals, "groups": self.groups, "more": self.more})
+
+    @property
+    def text(self) -> str:
+        """As `dashcam fleet why` prints it."""
+        return wording.why(self.totals, self.by, self.groups, self.more)
+
+
+class Trend(NamedTuple):
+    """What causes cost in each day or hour."""
+
+    by: str
+    causes: list[Row]
+
+    def json(self) -> Row:
+        """As `dashcam fleet trend --json` prints it."""
+        return whole({"schema": 1, "of": CAPTURED, "by": self.by, "causes": self.causes})
+
+    @property
+    def text(self) -> str:
+        """As `dashcam fleet trend` prints it."""
+        return wording.trend(self.by, self.causes)
+
+
+class Shown(NamedTuple):
+    """One cause."""
+
+    cause: Row
+
+    def json(self) -> Row:
+        """As `dashcam fleet show --json` prints it."""
+        return whole({"schema": 1, "of": CAPTURED, **self.cause})
+
+    @property
+    def text(self) -> str:
+        """As `dashcam fleet show` prints it."""
+        return wording.show(self.cause)
+
+
+def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) -> Why:
+    """Groups ranked by excess, with intervals."""
+    totals, hosts = _totals(all_)
+    groups = questions.rows(questions.groups(all_, by))
+    groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
+    intervals = _intervals(questions.rows(questions.by_host(all_, by)), hosts, by)
+    worst = {_key(row, by): row for row in questions.rows(questions.worst(all_, by))}
+    versions = _listed(questions.rows(questions.touched(all_, by, "version")), by, "version")
+    requests = _listed(questions.rows(questions.touched(all_, by, "request")), by, "request")
+    seen = _versions_seen(all_)
+    found = []
+    for rank, row in enumerate(groups[:top], start=1):
+        key = _key(row, by)
+        worst_row = worst[key]
+        row |= {
+            "rank": rank,
+            "share": _share(row["excess_ns"], totals["excess_ns"]),
+            "share_95": intervals.get(key),
+            "versions": versions[key],
+            "requests": requests[key],
+            "worst": _worst(worst_row, captures),
+        }
+        if by == questions.CAUSE:
+            row |= of_cause(worst_row)
+            row["hosts_of_service"] = totals["hosts_by_service"].get(row["service"], 0)
+            row["versions_without"] = [
+                one for one in seen.get(row["service"], []) if one["version"] not in {v["version"] for v in versions[key]}]
+        found.append(row)
+    del totals["hosts_by_service"]
+    named_ns = sum(row["excess_ns"] for row in groups)
+    totals["unexplained_ns"] = max(0.0, totals["excess_ns"] - named_ns)
+    totals["unexplained_share"] = _share(totals["unexplained_ns"], totals["excess_ns"])
+    return Why(totals, by, found, max(0, len(groups) - top))
+
+
+def trend(all_: questions.Asked, fingerprint: str | None, by: str, top: int) -> Trend:
+    """Buckets of the most expensive causes; a bucket without any capture of the service is null."""
+    rows = questions.rows(questions.buckets(all_, by))
+    days = questions.rows(questions.captured(all_, by))
+    captured = {(row["service"], row["bucket_utc"]): row for row in days}
+    steps = _steps([row["bucket_utc"] for row in days], by)
+    causes: dict[tuple[str, ...], dict[datetime.datetime, Row]] = {}
+    for row in rows:
+        if fingerprint is None or row["fingerprint"].startswith(fingerprint):
+            causes.setdefault(_key(row, questions.CAUSE), {})[row["bucket_utc"]] = row
+    names = {_key(row, questions.CAUSE): row for row in questions.rows(questions.worst(all_, questions.CAUSE))}
+    found = []
+    for key, buckets in causes.items():
+        line = []
+        for step in steps:
+            known = captured.get((key[0], step))
+            row = buckets.get(step, {})
+            line.append({
+                "from_utc": step, "captures_of_service": known["captures"] if known else 0,
+                "excess_ns": row.get("excess_ns", 0.0) if known else None,
+                "captures": row.get("captures", 0), "hosts": row.get("hosts", 0),
+            })
+        total = sum(row["excess_ns"] for row in buckets.values())
+        found.append({"service": key[0], "fingerprint": key[1], "excess_ns": total} | of_cause(names[key]) | {"buckets": line})
+    found.sort(key=lambda cause: (-cause["excess_ns"], cause["service"], cause["fingerprint"]))
+    return Trend(by, found[:top])
+
+
+def show(all_: questions.Asked, fingerprint: str, captures: Path) -> Shown:
+    """The cause whose fingerprint begins so. Raises LookupError."""
+    findings = all_.findings
+    own = findings.filter(findings.fingerprint.startswith(fingerprint)) if fingerprint else findings.limit(0)
+    only = all_._replace(findings=own)
+    by = questions.CAUSE
+    groups = questions.rows(questions.groups(only, by))
+    if len(groups) != 1:
+        names = ", ".join(sorted(f"{row['fingerprint']} ({row['service']})" for row in groups)[:NAMES_MAX])
+        raise LookupError(f"fingerprint: found {fingerprint!r}, which {len(groups)} causes have"
+                          + (f" ({names}); --service chooses a service" if groups else "; `dashcam fleet why` shows them")
+                          + ", wanted the beginning of one")
+    [row] = groups
+    rows = questions.rows(questions.listed(only, NAMES_MAX))
+    listed = [_worst(one, captures) | {name: one[name] for name in ("captured_utc", "host", "version", "confidence")} for one in rows]
+    key = _key(row, by)
+    touched = {
+        name: _listed(questions.rows(questions.touched(only, by, column)), by, column)[key]
+        for name, column in (("versions", "version"), ("requests", "request"), ("hosts_named", "host"))
+    }
+    with_it = {one["version"] for one in touched["versions"]}
+    without = [one for one in _versions_seen(all_).get(row["service"], []) if one["version"] not in with_it]
+    more = {"versions_without": without, "worst": listed[0], "listed": listed, "more": max(0, row["captures"] - len(listed))}
+    return Shown(row | of_cause(rows[0]) | {"advice": rows[0]["advice"]} | touched | more)
+
+
+def whole(answer: Row) -> Row:
+    """An answer that JSON can hold."""
+    found: Row = plain(answer)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    return value
+
+
+def _totals(all_: questions.Asked) -> tuple[Row, list[Row]]:
+    hosts = questions.rows(questions.totals(all_))
+    seen = _versions_seen(all_)
+    by_service: dict[str, int] = {}
+    for row in hosts:
+        by_service[row["service"]] = by_service.get(row["service"], 0) + 1
+    rules = sorted({row["rules_version"] for row in questions.rows(questions.rules(all_))})
+    return {
+        "services": len(by_service),
+        "hosts": len({row["host"] for row in hosts}),
+        "versions": len({one["version"] for listed in seen.values() for one in listed} - {None}),
+        "captures": sum(row["captures"] for row in hosts),
+        "damaged": sum(row["damaged"] for row in hosts),
+        "refused": questions.rows(questions.refused(all_))[0]["count"],
+        "from_utc": min((row["first_utc"] for row in hosts), default=None),
+        "to_utc": max((row["last_utc"] for row in hosts), default=None),
+        "slow_requests": sum(row["slow_requests"] for row in hosts),
+        "excess_ns": sum(row["excess_ns"] for row in hosts),
+        "rules_versions": rules,
+        "hosts_by_service": by_service,
+    }, hosts
+
+
+def _versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
+    """The versions of each service, by time."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(questions.rows(questions.versions(all_)), key=lambda row: (row["first_utc"], row["version"] or "")):
+        found.setdefault(row.pop("service"), []).append(row)
+    return found
+
+
+def _intervals(rows: list[Row], hosts: list[Row], by: tuple[str, ...]) -> dict[tuple[str, ...], list[float] | None]:
+    """An interval for each group; a host of two services is one host."""
+    names = sorted({row["host"] for row in hosts})
+    place = {name: i for i, name in enumerate(names)}
+    groups = sorted({_key(row, by) for row in rows}, key=str)
+    column = {key: i for i, key in enumerate(groups)}
+    excess = np.zeros((len(names), len(groups)))
+    for row in rows:
+        excess[place[row["host"]], column[_key(row, by)]] += row["excess_ns"]
+    totals = np.zeros(len(names))
+    for row in hosts:
+        totals[place[row["host"]]] += row["excess_ns"]
+    found = statistics.shares(excess, totals, statistics.host_weights(names))
+    return {key: list(bounds) if bounds else None for key, bounds in zip(groups, found)}
+
+
+def _listed(rows: list[Row], by: tuple[str, ...], column: str) -> dict[tuple[str, ...], list[Row]]:
+    """The values of a column for each group, the most expensive first."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (-row["excess_ns"], str(row[column]))):
+        found.setdefault(_key(row, by), []).append({column: row[column], "captures": row["captures"], "hosts": row["hosts"]})
+    return found
+
+
+def _steps(times: list[datetime.datetime], by: str) -> list[datetime.datetime]:
+    """All buckets from the first to the last."""
+    if not times:
+        return []
+    step = datetime.timedelta(days=1) if by == "day" else datetime.timedelta(hours=1)
+    found = [min(times)]
+    while found[-1] < max(times):
+        found.append(found[-1] + step)
+    return found
+
+
+def _worst(row: Row, captures: Path) -> Row:
+    return {"capture_id": row["capture_id"], "path": str(captures / row["uri"]), "excess_ns": row["weight_ns"],
+            "is_there": (captures / row["uri"]).is_file(), "summary": row["summary"]}
+
+
+def of_cause(row: Row) -> Row:
+    names = ("cause", "place_function", "place_file", "place_line", "culprit_function", "culprit_file", "culprit_line", "target")
+    return {name: row[name] for name in names}
+
+
+def _key(row: Row, by: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(row[name] for name in by)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

@@ -1,0 +1,206 @@
+"""`diff`: what became worse, or better, between two versions or two spans of time.
+
+How it works: the unit is the incident, ten minutes of one host with a cause, since slow requests
+come in bursts. `comparing` says which hosts are compared in which hours; a permutation of hosts says
+how probable a ratio is by chance; all causes together keep the false discovery rate.
+
+What it promises: a cause is reported as worse only if every comparison that is possible says so:
+the hosts that changed against themselves before, and against hosts of the other side in the same
+hours. Chance must be improbable, the effect large enough to matter, and on several hosts. A new
+cause on few hosts is listed apart. A cause that vanished and another that appeared with the same
+word, service and request are shown as one that may have moved (a renamed file).
+
+What it cannot know: a host without a capture is not seen, and when a host changed is estimated from
+the times of its captures.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashcam._fleet.ask import answers, comparing, questions, statistics, wording
+
+# A ratio below this is not reported, however sure it is.
+RATIO_MIN = 1.5
+# Nor is a cause with a smaller part of the excess, on the side where it is larger.
+SHARE_MIN = 0.01
+# A cause on fewer hosts is a matter of these hosts.
+HOSTS_MIN = 3
+# Rates of a vanished and an appeared cause within this ratio may be one that moved.
+MOVED_RATIO_MAX = 2.0
+# Kinds, in the order of the answer; what is the same is left out.
+KINDS = ("worse", "new", "unsure", "local", "better", "gone")
+Row = dict[str, Any]
+
+
+class Diff(NamedTuple):
+    """Differences between two sides, and what was compared."""
+
+    sides: dict[str, Row]
+    compared: list[Row]
+    differences: list[Row]
+
+    def found(self, *kinds: str) -> list[Row]:
+        """The differences of these kinds: worse, new, better, gone; local (a new cause on one or two
+        hosts), unsure (a new cause on too few hosts to exclude chance)."""
+        return [row for row in self.differences if row["kind"] in kinds]
+
+    def json(self) -> Row:
+        """As `dashcam fleet diff --json` prints it."""
+        return answers.whole({"schema": 1, "of": answers.CAPTURED, **self._asdict()})
+
+    @property
+    def text(self) -> str:
+        """As `dashcam fleet diff` prints it."""
+        return wording.diff(self.sides, self.compared, self.differences)
+
+
+class Side(NamedTuple):
+    """One side: what it is called, what is of it, its span if that is given."""
+
+    name: str
+    all_: questions.Asked
+    span: comparing.Span | None = None
+
+
+def by_label(all_: questions.Asked, before: dict[str, str], after: dict[str, str]) -> Diff:
+    """Compares captures with these values of labels."""
+    sides = []
+    for chosen in (before, after):
+        captures = all_.captures
+        for column, value in chosen.items():
+            captures = captures.filter(captures[column] == value)
+        name = ", ".join(f"{column} {value}" for column, value in chosen.items())
+        sides.append(Side(name, questions.of_captures(all_, captures)))
+    return _compared(*sides)
+
+
+def by_time(all_: questions.Asked, at: datetime.datetime, window: datetime.timedelta) -> Diff:
+    """Compares the time before an instant with the time after it. Every host that was seen counts
+    on both sides."""
+    sides = []
+    for span in (comparing.Span(at - window, at), comparing.Span(at, at + window)):
+        name = f"{span.begin:%Y-%m-%d %H:%M} to {span.end:%Y-%m-%d %H:%M} UTC"
+        sides.append(Side(name, questions.within(all_, questions.Span(*span)), span))
+    return _compared(*sides)
+
+
+class _Seen(NamedTuple):
+    """What was seen of one side: hosts and incidents by service."""
+
+    hosts: dict[str, dict[str, Row]]
+    incidents: dict[str, pa.Table]
+
+
+def _compared(before: Side, after: Side) -> Diff:
+    seen = {"before": _seen(before), "after": _seen(after)}
+    names: dict[tuple[str, ...], Row] = {}
+    for side in (before, after):
+        for row in questions.rows(questions.worst(side.all_, questions.CAUSE)):
+            names[(row["service"], row["fingerprint"])] = row
+    tested: list[Row] = []
+    compared: list[Row] = []
+    for service in sorted(set(seen["before"].hosts) & set(seen["after"].hosts)):
+        hosts = [seen[name].hosts[service] for name in ("before", "after")]
+        chosen = comparing.chosen(hosts[0], hosts[1], before.span, after.span)
+        compared += [{"service": service} | comparison.described() for comparison in chosen]
+        tested += _of_service(service, chosen, [seen[name].incidents.get(service) for name in ("before", "after")])
+    for row in tested:
+        found = names[(row["service"], row["fingerprint"])]
+        row |= answers.of_cause(found) | {"request": found["request"], "summary": found["summary"]}
+    _judge(tested)
+    _moved(tested)
+    differences = [row for row in tested if row["kind"] in KINDS]
+    differences.sort(key=lambda row: (KINDS.index(row["kind"]), -row["share"], row["service"], row["fingerprint"]))
+    sides = {name: _side(side.name, seen[name]) for name, side in (("before", before), ("after", after))}
+    return Diff(sides, compared, differences)
+
+
+def _seen(side: Side) -> _Seen:
+    hosts: dict[str, dict[str, Row]] = {}
+    for row in questions.rows(questions.totals(side.all_)):
+        hosts.setdefault(row["service"], {})[row["host"]] = row
+    found = questions.incidents(side.all_).to_pyarrow()
+    return _Seen(hosts, {service: found.filter(pc.equal(found["service"], service)) for service in hosts})
+
+
+def _side(name: str, seen: _Seen) -> Row:
+    services = seen.hosts.values()
+    return {
+        "name": name, "services": sorted(seen.hosts), "hosts": len({host for hosts in services for host in hosts}),
+        "captures": sum(row["captures"] for hosts in services for row in hosts.values()),
+        "causes": sum(pc.count_distinct(table["fingerprint"]).as_py() for table in seen.incidents.values()),
+    }
+
+
+def _of_service(service: str, comparisons: list[comparing.Comparison], sides: list[pa.Table | None]) -> list[Row]:
+    """A row for each cause of a service, with each comparison."""
+    found: dict[str, Row] = {}
+    causes = sorted({cause for side in sides if side is not None for cause in side["fingerprint"].to_pylist()})
+    for comparison in comparisons:
+        counts, excess_ns = comparison.counted(causes, sides)
+        after = np.array([unit.is_after for unit in comparison.units])
+        total_ns = {name: float(excess_ns[chosen].sum()) for name, chosen in (("before", ~after), ("after", after))}
+        for column, (cause, difference) in enumerate(zip(causes, statistics.compare(comparison.units, counts, service))):
+            row = found.setdefault(cause, {"service": service, "fingerprint": cause, "comparisons": []})
+            parts: Row = {"how": comparison.how, "ratio": difference.ratio, "p_worse": difference.p_worse, "p_better": difference.p_better}
+            for name, chosen in (("before", ~after), ("after", after)):
+                own_ns = float(excess_ns[chosen, column].sum())
+                parts[name] = {"incidents": int(counts[chosen, column].sum()), "hosts": int((counts[chosen, column] > 0).sum()),
+                               "of_hosts": int(chosen.sum()), "excess_ns": own_ns,
+                               "share": own_ns / total_ns[name] if total_ns[name] > 0 else 0.0}
+            row["comparisons"].append(parts)
+    return list(found.values())
+
+
+def _judge(rows: list[Row]) -> None:
+    """Gives each row its kind: what all of its comparisons agree on."""
+    for row in rows:
+        parts = row["comparisons"]
+        row["p_worse"], row["p_better"] = (max(part[name] for part in parts) for name in ("p_worse", "p_better"))
+        row["share"] = max(part[side]["share"] for part in parts for side in ("before", "after"))
+    surely_worse = statistics.discoveries([row["p_worse"] for row in rows])
+    surely_better = statistics.discoveries([row["p_better"] for row in rows])
+    for row, is_worse, is_better in zip(rows, surely_worse, surely_better):
+        row["kind"] = _kind(row, is_worse, is_better) if row["share"] >= SHARE_MIN else "same"
+        for part in row["comparisons"]:
+            part["ratio"] = part["ratio"] if math.isfinite(part["ratio"]) else None
+
+
+def _kind(row: Row, is_worse: bool, is_better: bool) -> str:
+    parts = row["comparisons"]
+    is_new = not any(part["before"]["incidents"] for part in parts)
+    is_gone = not any(part["after"]["incidents"] for part in parts)
+    hosts = {side: min(part[side]["hosts"] for part in parts) for side in ("before", "after")}
+    if is_worse and min(part["ratio"] for part in parts) >= RATIO_MIN and hosts["after"] >= HOSTS_MIN:
+        return "new" if is_new else "worse"
+    if is_better and max(part["ratio"] for part in parts) <= 1 / RATIO_MIN and hosts["before"] >= HOSTS_MIN:
+        return "gone" if is_gone else "better"
+    if is_new and not is_gone:
+        return "local" if hosts["after"] < HOSTS_MIN else "unsure"
+    return "same"
+
+
+def _moved(rows: list[Row]) -> None:
+    """Marks causes that appeared as another one vanished."""
+    gone = [row for row in rows if row["kind"] == "gone"]
+    for row in rows:
+        if row["kind"] != "new":
+            continue
+        rate = _rate(row, "after")
+        for old in gone:
+            same = all(row[name] == old[name] for name in ("service", "cause", "request"))
+            if same and 1 / MOVED_RATIO_MAX <= rate / _rate(old, "before") <= MOVED_RATIO_MAX:
+                row["moved_from"] = old["fingerprint"]
+
+
+def _rate(row: Row, side: str) -> float:
+    """Incidents of a host, in the first comparison."""
+    part = row["comparisons"][0][side]
+    return float(part["incidents"] / part["of_hosts"])

@@ -1,0 +1,202 @@
+"""`dashcam fleet`: the command.
+
+How it works: one parser for the verbs; each verb opens a `Fleet`, asks, and prints text or JSON.
+
+What it promises: data on stdout, the rest on stderr. Exit codes as everywhere: 0 fine; 1 no cause
+was found, or `diff` found something worse; 2 usage; 3 a source that cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from dashcam import sql
+from dashcam.reading import CaptureError
+
+FINE, FOUND, USAGE, UNREADABLE = 0, 1, 2, 3
+EPILOG = "SRC: a folder of captures, or of the tables that `index` writes. docs/guide/fleet.md explains the answers."
+
+
+def main(words: list[str]) -> int:
+    """Answers one question. Arguments: those of `dashcam fleet`."""
+    try:
+        given = parser().parse_args(words)
+    except SystemExit as end:
+        return int(end.code or 0)
+    try:
+        return int(given.verb(given))
+    except ImportError as error:
+        return _missing(error)
+    except CaptureError as error:
+        sql.tell(f"fleet: {error}")
+        return UNREADABLE
+    except BrokenPipeError:
+        # Nor may the interpreter's end print more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except (ValueError, LookupError) as error:
+        sql.tell(f"fleet: {error.args[0] if error.args else error}")
+        return USAGE
+    except OSError as error:
+        sql.tell(f"fleet: {error}")
+        return UNREADABLE
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    whole = argparse.ArgumentParser(prog="dashcam fleet", description="One question over the captures of many hosts.",
+                                    epilog=EPILOG, allow_abbrev=False)
+    verbs = whole.add_subparsers(metavar="VERB", required=True)
+    why = _verb(verbs, "why", _why, "the causes that cost the most")
+    why.add_argument("--by", metavar="COLUMN", help="group by service, version, environment, region, host, request or cause")
+    why.add_argument("--top", type=_count, default=20, metavar="N", help="how many [20]")
+    trend = _verb(verbs, "trend", _trend, "what each cause cost in each day or hour")
+    trend.add_argument("fingerprint", nargs="?", metavar="FINGERPRINT", help="one cause only; its beginning is enough")
+    trend.add_argument("--by", choices=("day", "hour"), default="day")
+    trend.add_argument("--top", type=_count, default=10, metavar="N", help="how many [10]")
+    diff = _verb(verbs, "diff", _diff, "what became worse between two versions, or at a time")
+    diff.add_argument("--before", action="append", type=_pair, default=[], metavar="version=V1", help="one side; also environment, region, host")
+    diff.add_argument("--after", action="append", type=_pair, default=[], metavar="version=V2", help="the other side")
+    diff.add_argument("--at", metavar="TIME", help="instead of both: the time around this instant (UTC)")
+    diff.add_argument("--window", default="24h", metavar="TIME", help="how long before and after it [24h]")
+    show = _verb(verbs, "show", _show, "all that is known of one cause")
+    show.add_argument("fingerprint", metavar="FINGERPRINT", help="its beginning is enough")
+    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, refused")
+    query.add_argument("query", metavar="QUERY")
+    query.add_argument("--csv", action="store_true", help="print CSV, with a header")
+    index = verbs.add_parser("index", help="judge new captures and write tables of Parquet", allow_abbrev=False)
+    index.add_argument("source", metavar="SRC", type=Path)
+    index.add_argument("--out", type=Path, metavar="DIR", help="where to write [SRC/fleet-tables]")
+    index.add_argument("--again", action="store_true", help="also captures that are in the tables, by the rules of this version")
+    index.add_argument("--json", action="store_true", help="print JSON")
+    _judging(index)
+    index.set_defaults(verb=_index)
+    return whole
+
+
+def _verb(verbs: Any, name: str, run: Any, about: str) -> argparse.ArgumentParser:
+    one: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about.capitalize() + ".", epilog=EPILOG, allow_abbrev=False)
+    one.add_argument("source", metavar="SRC", type=Path)
+    one.add_argument("--since", metavar="TIME", help="only captures since then: 7d, 24h, 2026-11-21 (UTC)")
+    one.add_argument("--until", metavar="TIME", help="only captures before then")
+    one.add_argument("--service", metavar="NAME", help="only captures of this service")
+    one.add_argument("--where", metavar="SQL", help="only captures that fulfil this: \"version = '4.2' and region = 'eu'\"")
+    one.add_argument("--engine", default="duckdb", metavar="NAME", help="duckdb [duckdb]")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    _judging(one)
+    one.set_defaults(verb=run)
+    return one
+
+
+def _judging(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--jobs", type=_count, metavar="N", help="processes that judge captures [one a CPU, at most 4]")
+    one.add_argument("--native-names", action="store_true", help="name native code from the binaries of this machine (slower)")
+    one.add_argument("--max-bytes", type=_bytes, metavar="SIZE", help="largest file that is judged [64MiB]")
+
+
+def _fleet(given: argparse.Namespace) -> Any:
+    from dashcam._fleet.fleet import Fleet
+
+    fleet = Fleet(given.source, since=given.since, until=given.until, service=given.service, where=given.where,
+                  engine=given.engine, **_options(given))
+    for note in fleet.notes:
+        sql.tell(f"fleet: {note}")
+    return fleet
+
+
+def _options(given: argparse.Namespace) -> dict[str, Any]:
+    from dashcam._fleet.rows.children import Limits
+
+    limits = Limits() if given.max_bytes is None else Limits(bytes_max=given.max_bytes)
+    return {"jobs": given.jobs, "native_names": given.native_names, "limits": limits, "report": _report}
+
+
+def _why(given: argparse.Namespace) -> int:
+    answer = _fleet(given).why(by=given.by, top=given.top)
+    _print(answer, given.json)
+    return FINE if answer.groups else FOUND
+
+
+def _trend(given: argparse.Namespace) -> int:
+    answer = _fleet(given).trend(given.fingerprint, by=given.by, top=given.top)
+    _print(answer, given.json)
+    return FINE if answer.causes else FOUND
+
+
+def _diff(given: argparse.Namespace) -> int:
+    answer = _fleet(given).diff(dict(given.before), dict(given.after), at=given.at, window=given.window)
+    _print(answer, given.json)
+    return FOUND if answer.found("worse", "new") else FINE
+
+
+def _show(given: argparse.Namespace) -> int:
+    _print(_fleet(given).show(given.fingerprint), given.json)
+    return FINE
+
+
+def _sql(given: argparse.Namespace) -> int:
+    form = "json" if given.json else "csv" if given.csv else "table"
+    sql.show(_fleet(given).sql(given.query), form, sys.stdout)
+    sys.stdout.flush()
+    return FINE
+
+
+def _index(given: argparse.Namespace) -> int:
+    from dashcam._fleet.tables import indexing
+
+    out = given.out or given.source / indexing.INSIDE
+    counts = indexing.index(given.source, out, again=given.again, **_options(given))
+    if given.json:
+        print(json.dumps({"schema": 1, "out": str(out), **counts._asdict()}))
+    else:
+        print(f"{counts.files} files: {counts.known} known, {counts.judged} judged, {counts.refused} refused; "
+              f"{counts.written} files of Parquet written to {out}")
+    return FINE
+
+
+def _print(answer: Any, as_json: bool) -> None:
+    text = json.dumps(answer.json(), ensure_ascii=False, indent=1) + "\n" if as_json else answer.text
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _report(done: int, of: int) -> None:
+    if done < of:
+        sql.tell(f"judged {done} of {of} captures")
+
+
+def _missing(error: ImportError) -> int:
+    sql.tell(f"fleet: {error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[fleet]'")
+    return USAGE
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, wanted 1 or more")
+    return number
+
+
+def _bytes(text: str) -> int:
+    units = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+    size, unit = text.strip().upper(), 1
+    for name, factor in units.items():
+        if size.endswith(name):
+            size, unit = size[:-len(name)].strip(), factor
+    if not size.isdigit() or int(size) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, wanted a size like 64MiB")
+    return int(size) * unit
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"found {text!r}, wanted COLUMN=VALUE, like version=4.2")
+    return name.strip(), value.strip()

@@ -1,0 +1,165 @@
+"""`dashcam.fleet`: questions over the captures of many hosts.
+
+    fleet = dashcam.fleet("captures", since="7d")
+    print(fleet.why().text)
+    fleet.diff(before={"version": "4.1"}, after={"version": "4.2"}).differences
+    fleet.tables["findings"].group_by("host").agg(...)          # Ibis
+
+How it works: `indexing` judges captures that the tables do not have yet, `engine` opens the tables,
+`questions` are asked, `answers` makes of their rows what a person reads.
+
+What it promises: an answer is of the captured slow requests, and says so. Without counts of all
+requests (rollups, which the recorder does not write yet) there are no rates, no percentiles and
+nothing about requests that no capture has.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dashcam import reading
+from dashcam._fleet.ask import answers, differing, questions
+from dashcam._fleet.tables import engine, indexing
+
+if TYPE_CHECKING:
+    import duckdb
+    import ibis.expr.types as ir
+
+UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+NAMES = ("captures", "findings", "requests", "refused")
+# What a side of `diff` may be chosen by.
+SIDE_COLUMNS = ("version", "environment", "region", "host")
+
+
+class Fleet:
+    """Captures of many hosts as tables, and questions about them."""
+
+    def __init__(
+        self, uri: str | os.PathLike[str], *, since: str | datetime.datetime | None = None,
+        until: str | datetime.datetime | None = None, service: str | None = None, where: str | None = None,
+        engine: str = "duckdb", now: datetime.datetime | None = None, **options: Any,
+    ) -> None:
+        now = now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+        self._now = now
+        span = questions.Span(time(since, now, "since"), time(until, now, "until"), service)
+        self.path = Path(uri)
+        self._source = indexing.opened(self.path, **options)
+        self.notes: list[str] = self._source.notes
+        """What the answers lack, in words."""
+        self._engine = open_engine(engine, self._source)
+        self._chosen = self._once(span)
+        if where is not None:
+            captures = self._engine.view("chosen", self._chosen.captures, where)
+            self._chosen = questions.where(self._chosen, captures)
+        self._kept: questions.Asked | None = None
+        self.tables: Mapping[str, ir.Table] = self._chosen._asdict()
+        """The tables as Ibis expressions: `captures`, `findings`, `requests`, `refused`; each
+        capture once, after the filters."""
+
+    def _once(self, span: questions.Span) -> questions.Tables:
+        found = {name: self._engine.stored(name) for name in NAMES}
+        if self._source.live is not None:
+            live = self._engine.stored("live")
+            for name in ("captures", "refused"):
+                found[name] = found[name].semi_join(live, "uri")
+        for name in ("captures", "findings", "requests"):
+            found[name] = questions.chosen(found[name], span)
+        return questions.once(**found, rules=self._engine.rules())
+
+    def why(self, by: str | None = None, top: int = 20) -> answers.Why:
+        """Which causes cost the most. `by`: groups by service, version, environment, region, host,
+        request or cause instead of single causes. Raises ValueError for another column."""
+        if by is not None and by not in questions.BY:
+            raise ValueError(f"by: found {by!r}, wanted one of {', '.join(questions.BY)}")
+        return answers.why(self._asked(), (by,) if by else questions.CAUSE, top, self._captures())
+
+    def trend(self, fingerprint: str | None = None, by: str = "day", top: int = 10) -> answers.Trend:
+        """What each cause cost in each day or hour. Raises ValueError for another interval."""
+        if by not in ("day", "hour"):
+            raise ValueError(f"by: found {by!r}, wanted day or hour")
+        return answers.trend(self._asked(), fingerprint, by, top)
+
+    def show(self, fingerprint: str) -> answers.Shown:
+        """All that is known of one cause; the beginning of its fingerprint is enough. Raises
+        LookupError if there is none, or several."""
+        return answers.show(self._asked(), fingerprint, self._captures())
+
+    def diff(
+        self, before: Mapping[str, str] | None = None, after: Mapping[str, str] | None = None,
+        at: str | datetime.datetime | None = None, window: str = "24h",
+    ) -> differing.Diff:
+        """What became worse or better: between two versions (or environments, regions, hosts), or
+        from `window` before `at` to `window` after it. Raises ValueError for a wrong side."""
+        if at is not None:
+            if before or after:
+                raise ValueError("diff: found at beside before or after, wanted one or the other")
+            instant = time(at, self._now, "at")
+            assert instant is not None
+            return differing.by_time(self._asked(), instant, datetime.timedelta(seconds=seconds(window, "window")))
+        sides = []
+        for name, side in (("before", before), ("after", after)):
+            if not side or not set(side) <= set(SIDE_COLUMNS):
+                raise ValueError(f"{name}: found {dict(side or {})}, wanted values of {', '.join(SIDE_COLUMNS)}, "
+                                 "like {'version': '4.2'}; or at=\"2026-11-21T10:00\"")
+            sides.append(dict(side))
+        return differing.by_label(self._asked(), sides[0], sides[1])
+
+    def sql(self, query: str) -> duckdb.DuckDBPyConnection:
+        """The rows of a query over `captures`, `findings`, `requests` and `refused`, each capture
+        once, after the filters; and nothing else. Raises ValueError for a wrong query."""
+        for name in NAMES:
+            self._engine.view(name, self.tables[name])
+        return self._engine.sql(query)
+
+    def open(self, capture: str, *, native_names: bool = True) -> reading.Capture:
+        """Opens the capture with this id. Raises LookupError for another id, CaptureError if the
+        file is gone."""
+        stored = self._engine.stored("captures")
+        uris = sorted(row["uri"] for row in questions.rows(stored.filter(stored.capture_id == capture).select("uri")))
+        if not uris:
+            raise LookupError(f"no capture with the id {capture!r}")
+        return reading.open(self._captures() / uris[0], native_names=native_names)
+
+    def _asked(self) -> questions.Asked:
+        if self._kept is None:
+            self._kept = questions.asked(self._chosen, self._engine.keep)
+        return self._kept
+
+    def _captures(self) -> Path:
+        return self._source.captures
+
+    def __repr__(self) -> str:
+        return f"<dashcam fleet {str(self.path)!r}>"
+
+
+def open_engine(name: str, source: indexing.Source) -> engine.DuckDb:
+    """Opens an engine; a function of its own since `engine` is a keyword of `Fleet`."""
+    return engine.opened(name, source)
+
+
+def time(given: str | datetime.datetime | None, now: datetime.datetime, what: str) -> datetime.datetime | None:
+    """A time in UTC: "7d" is so long before now; else a date or a time of ISO 8601. Raises
+    ValueError."""
+    if given is None:
+        return None
+    if isinstance(given, str) and re.fullmatch(r"\d+(\.\d+)?[mhdw]", given.strip()):
+        return now - datetime.timedelta(seconds=seconds(given, what))
+    try:
+        found = given if isinstance(given, datetime.datetime) else datetime.datetime.fromisoformat(given.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{what}: found {given!r}, wanted a time before now like 90m, 24h, 7d, or 2026-11-21, "
+                         "2026-11-21T10:00 (UTC)") from None
+    return found.astimezone(datetime.timezone.utc).replace(tzinfo=None) if found.tzinfo else found
+
+
+def seconds(given: str, what: str) -> float:
+    """A length of time with its unit. Raises ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", given.strip())
+    if not found or not 0 < float(found[1]) * UNITS[found[2]] < 1e10:
+        raise ValueError(f"{what}: found {given!r}, wanted a time with its unit, like 90m, 24h or 7d")
+    return float(found[1]) * UNITS[found[2]]

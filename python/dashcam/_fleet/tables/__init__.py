@@ -1,0 +1,1 @@
+"""The fleet's tables: Parquet files, what is new in a folder of captures, the engine over both."""

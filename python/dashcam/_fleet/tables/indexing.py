@@ -1,0 +1,129 @@
+"""From a folder of captures to the fleet's tables: `index` adds what is new.
+
+How it works: files that the tables have already (by name and size) are passed over; the others are
+judged by `children` and written by `store`, a batch at a time. A source may be a folder of captures,
+or tables that were written before. Captures are asked about without a separate step: `opened`
+indexes them into `SOURCE/fleet-tables` if that is there, else into the user's cache.
+
+What it promises: incremental; a job that was killed goes on where it was. Refused files are rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from dashcam._fleet.rows import children, schema
+from dashcam._fleet.tables import store
+from dashcam.reading import CaptureError
+
+# The folder of the tables inside a folder of captures.
+INSIDE = "fleet-tables"
+ENDING = ".dashcam"
+# Captures whose rows are in memory at once; about 20 rows of 150 bytes each.
+BATCH = 2000
+
+Report = Callable[[int, int], None]
+
+
+class Counts(NamedTuple):
+    """What `index` did."""
+
+    files: int
+    known: int
+    judged: int
+    refused: int
+    written: int
+
+
+class Source(NamedTuple):
+    """Where tables and captures of a fleet are."""
+
+    tables: Path
+    captures: Path
+    """Folder that `uri` is relative to."""
+    live: set[str] | None
+    """Files to ask about; None: all that are in the tables."""
+    notes: list[str]
+    """What the answers lack."""
+
+
+def index(
+    source: Path, out: Path, *, jobs: int | None = None, limits: children.Limits | None = None,
+    native_names: bool = False, again: bool = False, report: Report | None = None,
+) -> Counts:
+    """Adds the captures below `source` to the tables in `out`. `again`: also those that are there,
+    judged by other rules. Raises CaptureError for a source that cannot be read."""
+    files = list(captures(source))
+    seen = set() if again else store.known(out)
+    new = [file for file in files if (file.uri, file.bytes) not in seen]
+    refused = written = done = 0
+    judged = children.judge(new, jobs=jobs, limits=limits, native_names=native_names)
+    while batch := list(islice(judged, BATCH)):
+        tables: dict[str, list[pa.Table]] = {}
+        for one in batch:
+            for name, rows in one.rows.items():
+                tables.setdefault(name, []).append(rows)
+        written += store.write(out, {name: pa.concat_tables(parts) for name, parts in tables.items()})
+        refused += len(tables.get(schema.REFUSED.name, []))
+        done += len(batch)
+        if report:
+            report(done, len(new))
+    return Counts(len(files), len(files) - len(new), len(new) - refused, refused, written)
+
+
+def captures(source: Path) -> Iterator[children.File]:
+    """The captures below a folder, by name; tables inside it are passed over. Raises CaptureError."""
+    if not source.is_dir():
+        raise CaptureError(f"{source}: found no folder, wanted one with captures (*{ENDING}) or tables of a fleet")
+    for folder, folders, names in os.walk(source, onerror=_raise):
+        folders[:] = sorted(name for name in folders if not store.is_index(Path(folder, name)))
+        for name in sorted(names):
+            path = Path(folder, name)
+            # Links could lead out of the folder.
+            if name.endswith(ENDING) and not path.is_symlink() and path.is_file():
+                yield children.File(path, path.relative_to(source).as_posix(), path.stat().st_size)
+
+
+def opened(source: Path, *, native_names: bool = False, **options: Any) -> Source:
+    """The tables of a source, brought up to date if it has captures. Raises CaptureError."""
+    if store.is_index(source):
+        return Source(source, source.parent if source.name == INSIDE else source, None, [])
+    inside = source / INSIDE
+    if store.is_index(inside):
+        notes = []
+        if os.access(inside, os.W_OK):
+            index(source, inside, native_names=native_names, **options)
+        else:
+            seen = store.known(inside)
+            new = sum((file.uri, file.bytes) not in seen for file in captures(source))
+            notes = [f"{inside} cannot be written: {new} captures are not in it"] if new else []
+        return Source(inside, source, None, notes)
+    found = {file.uri for file in captures(source)}
+    if not found:
+        raise CaptureError(f"no capture (*{ENDING}) below {source}, and no tables of a fleet in it")
+    cache = _cache(source, native_names)
+    index(source, cache, native_names=native_names, **options)
+    return Source(cache, source, found, [])
+
+
+def _cache(source: Path, native_names: bool) -> Path:
+    """A folder of this user for the tables of a folder of captures."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    key = os.fsencode(source.resolve()) + (b"+native" if native_names else b"")
+    return Path(base, "dashcam", "fleet", hashlib.sha256(key).hexdigest()[:32])
+
+
+def _raise(error: OSError) -> None:
+    raise CaptureError(str(error)) from None
+
+
+def live_rows(uris: Iterable[str]) -> pa.Table:
+    """The names of files as a table."""
+    return pa.table({"uri": pa.array(sorted(uris), pa.string())})

@@ -1,0 +1,125 @@
+"""Where a fleet's tables are: folders of Parquet files, written once.
+
+    INDEX/captures/day=2026-11-21/service=billy/part-5f0c....parquet
+    INDEX/refused/part-91ab....parquet
+
+How it works: `write` divides rows by day and service and writes a file for each, under a temporary
+name that is then linked to its final one. The final name is a hash of the file's bytes. `read`
+gives each table as an Arrow dataset, which reads only the columns and folders that a question needs.
+
+What it promises: a file is never changed and never half there; two writers of the same rows make
+the same file, so a job may be killed and run again. Names of services are escaped: they cannot
+leave their folder. The same captures may be in two files after such an accident: `questions` takes
+a row once.
+
+What is missing on purpose: merging small files and removing old ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from dashcam._fleet.rows import schema
+
+# Rows of a row group: small enough for readers in parallel.
+GROUP_ROWS = 128 * 1024
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds tables of a fleet. A folder `captures` alone does not make it one."""
+    layout = f"{schema.CAPTURES.name}/{schema.FOLDERS[0].name}=*", f"{schema.REFUSED.name}/part-*.parquet"
+    return any(next(folder.glob(pattern), None) for pattern in layout)
+
+
+def write(folder: Path, rows: dict[str, pa.Table]) -> int:
+    """Writes rows by table name; returns how many files were new. `captures` comes last: a capture
+    that is listed there has its other rows."""
+    new = 0
+    for name in sorted(rows, key=lambda name: name == schema.CAPTURES.name):
+        table = schema.named(name)
+        for part, found in _divided(table, rows[name]):
+            new += _write_once(folder / name / part, found)
+    return new
+
+
+def read(folder: Path, name: str) -> ds.Dataset:
+    """A table as a dataset; without files it has no rows."""
+    table = schema.named(name)
+    whole = schema.arrow(table, folders=True)
+    path = folder / name
+    files = sorted(str(file) for file in path.rglob("*.parquet")) if path.is_dir() else []
+    if not files:
+        return ds.dataset(whole.empty_table())
+    if table is schema.REFUSED:
+        return ds.dataset(files, format="parquet", schema=whole)
+    layout = ds.partitioning(schema.partitioning(), flavor="hive")
+    return ds.dataset(files, format="parquet", schema=whole, partitioning=layout, partition_base_dir=str(path))
+
+
+def known(folder: Path) -> set[tuple[str, int]]:
+    """Name and size of the files that are in the tables already."""
+    found: set[tuple[str, int]] = set()
+    for name in (schema.CAPTURES.name, schema.REFUSED.name):
+        listed = read(folder, name).to_table(columns=["uri", "bytes"])
+        found.update(zip(listed["uri"].to_pylist(), listed["bytes"].to_pylist()))
+    return found
+
+
+def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Table]]:
+    """The rows by folder of the layout."""
+    if rows.num_rows == 0:
+        return
+    ordered = rows.sort_by([(column, "ascending") for column in table.key])
+    if table is schema.REFUSED:
+        yield "", ordered
+        return
+    folders = [column.name for column in schema.FOLDERS]
+    groups = ordered.select(folders).group_by(folders).aggregate([]).sort_by([(name, "ascending") for name in folders])
+    for group in groups.to_pylist():
+        mask = pc.and_(*(pc.equal(ordered[name], pa.scalar(group[name], ordered.schema.field(name).type)) for name in folders))
+        part = "/".join(f"{name}={quote(str(group[name]), safe='')}" for name in folders)
+        yield part, ordered.filter(mask).select([column.name for column in table.columns])
+
+
+def _write_once(folder: Path, rows: pa.Table) -> int:
+    """1: written; 0: it was there."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd", row_group_size=GROUP_ROWS, coerce_timestamps="us")
+    data = sink.getvalue().to_pybytes()
+    path = folder / f"part-{hashlib.sha256(data).hexdigest()[:32]}.parquet"
+    if path.exists():
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            # A temporary file is private; the tables are as readable as other files of the user.
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            file.flush()
+            os.fsync(file.fileno())
+        # Fails if another writer was quicker: its file is the same.
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+    return 1
+
+
+def _umask() -> int:
+    """The process's mask for new files; Linux shows it without changing it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o022

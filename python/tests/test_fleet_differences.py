@@ -1,0 +1,170 @@
+"""`diff`: a regression in one version is found, and what only looks like one is not reported."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ibis")
+
+import numpy as np  # noqa: E402
+from dashcam._fleet.ask import comparing, statistics  # noqa: E402
+from dashcam._fleet.tables import store  # noqa: E402
+from dashcam._fleet.ask.differing import Diff  # noqa: E402
+from fleets import BEGIN, Cause, Drawn  # noqa: E402
+
+import dashcam  # noqa: E402
+
+OLD, NEW = {"version": "1.0"}, {"version": "2.0"}
+
+
+def canary(host: int, day: float) -> str:
+    """Twelve of thirty hosts get version 2.0 after three of six days."""
+    return "2.0" if host < 12 and day >= 3 else "1.0"
+
+
+def compared(folder: Path, causes: list[Cause], **options: Any) -> Diff:
+    """The difference between the versions of a fleet of 30 hosts and six days."""
+    store.write(folder, Drawn(11, 30, 6, causes, versions=canary).tables())
+    return dashcam.fleet(folder).diff(**(options or {"before": OLD, "after": NEW}))
+
+
+def kinds(found: Diff) -> dict[str, str]:
+    """Fingerprint -> kind."""
+    return {row["fingerprint"]: row["kind"] for row in found.differences}
+
+
+STEADY = [Cause("refresh", 2, 1.0), Cause("resize", 1, 1.5, kind="cpu")]
+
+
+def test_causes_that_appeared_grew_and_vanished_are_found(tmp_path: Path) -> None:
+    found = compared(tmp_path, [
+        *STEADY,
+        Cause("fetch", 1, 1.5, versions=("2.0",), kind="downstream-wait"),
+        Cause("encode", 1, 0.5, kind="gil-wait"), Cause("encode", 1, 3.0, versions=("2.0",), kind="gil-wait"),
+        Cause("flush", 1, 1.5, versions=("1.0",), kind="disk-io"),
+        # On three hosts, of which one has the new version.
+        Cause("odd", 2, 1.0, hosts=(11, 20, 21), kind="sleep"),
+    ])
+    assert kinds(found) == {"fetch": "new", "encode": "worse", "flush": "gone"}
+    [fetch] = found.found("new")
+    assert [part["how"] for part in fetch["comparisons"]] == ["own control", "same hours"]
+    for part in fetch["comparisons"]:
+        assert part["before"]["incidents"] == 0 and part["after"]["hosts"] >= 8 and part["ratio"] is None
+    assert fetch["p_worse"] < 0.01 and "own control: appeared; before 0 on 0 of" in found.text
+    [encode] = found.found("worse")
+    assert all(2 < part["ratio"] < 20 for part in encode["comparisons"])
+    assert "moved_from" not in fetch, "another cause"
+
+
+def test_what_did_not_change_is_not_reported(tmp_path: Path) -> None:
+    # The canaries are the hosts that were troubled before: each is its own control.
+    found = compared(tmp_path, [*STEADY, Cause("odd", 2, 1.5, hosts=(1, 2, 3, 4, 5), kind="sleep")])
+    assert found.differences == [], found.text
+    assert "No difference that is sure" in found.text
+
+
+def test_a_new_cause_on_two_hosts_is_theirs_and_not_the_versions(tmp_path: Path) -> None:
+    found = compared(tmp_path, [*STEADY, Cause("odd", 3, 2.0, versions=("2.0",), hosts=(3, 4), kind="sleep")])
+    assert kinds(found) == {"odd": "local"}
+
+
+def test_a_renamed_function_is_shown_as_moved(tmp_path: Path) -> None:
+    found = compared(tmp_path, [*STEADY, Cause("price", 1, 1.5, versions=("1.0",)), Cause("cost", 1, 1.5, versions=("2.0",))])
+    assert kinds(found) == {"price": "gone", "cost": "new"}
+    assert found.found("new")[0]["moved_from"] == "price" and "moved? price vanished" in found.text
+
+
+def test_the_time_before_and_after_an_instant(tmp_path: Path) -> None:
+    causes = [*STEADY, Cause("fetch", 1, 1.0, days=(3.0, 9.0), kind="downstream-wait")]
+    found = compared(tmp_path, causes, at=BEGIN + datetime.timedelta(days=3), window="3d")
+    assert kinds(found) == {"fetch": "new"}
+    assert found.sides["before"]["name"] == "2025-11-24 00:00 to 2025-11-27 00:00 UTC"
+
+
+def test_sides_that_cannot_be_compared(tmp_path: Path) -> None:
+    store.write(tmp_path, Drawn(1, 3, 2, STEADY).tables())
+    fleet = dashcam.fleet(tmp_path)
+    assert "a side without captures may be healthy, or not recorded" in fleet.diff(before=OLD, after=NEW).text
+    for wrong in ({"before": OLD}, {"before": {"colour": "red"}, "after": NEW}, {"at": "2025-11-25", "before": OLD}, {"at": "noon"},
+                  {"at": "2025-11-25", "window": "long"}):
+        with pytest.raises(ValueError):
+            fleet.diff(**wrong)
+
+
+def test_the_same_hours_and_the_hosts_themselves_must_agree(tmp_path: Path) -> None:
+    # It began everywhere on the day of the new version; and it was on these hosts before.
+    found = compared(tmp_path, [*STEADY, Cause("peer", 1, 2.0, days=(3.0, 9.0)), Cause("odd", 1, 3.0, hosts=tuple(range(12)))])
+    assert found.differences == [], found.text
+
+
+def test_pods_with_new_names_are_compared_in_other_hours(tmp_path: Path) -> None:
+    causes = [Cause("refresh", 2, 2.0, hosts=tuple(range(20))), Cause("fetch", 1, 2.0, versions=("2.0",), hosts=tuple(range(10, 20)))]
+    drawn = Drawn(2, 20, 6, causes, versions=lambda host, day: "2.0" if host >= 10 else "1.0")
+    # The first ten hosts ran before day 3, the others after it.
+    for name, rows in drawn.rows.items():
+        drawn.rows[name] = [row for row in rows if (row["captured_utc"] >= BEGIN + datetime.timedelta(days=3)) == (row["version"] == "2.0")]
+    store.write(tmp_path, drawn.tables())
+    found = dashcam.fleet(tmp_path).diff(before=OLD, after=NEW)
+    assert [row["how"] for row in found.compared] == ["other hours"]
+    assert kinds(found) == {"fetch": "new"}
+
+
+APART = [statistics.Unit(f"h{i}", i >= 20) for i in range(30)]
+PAIRS = [statistics.Unit(f"h{i}", is_after) for is_after in (False, True) for i in range(10)]
+
+
+def test_one_burst_on_one_host_is_no_regression() -> None:
+    counts = np.zeros((30, 1))
+    counts[25] = 12
+    [found] = statistics.compare(APART, counts, "billy")
+    # One host in three is on that side.
+    assert 0.3 < found.p_worse < 0.37 and found.ratio == float("inf")
+
+
+def test_equal_rates_are_no_difference_however_many_hosts_a_side_has() -> None:
+    [found] = statistics.compare(APART, np.ones((30, 1)), "billy")
+    assert (found.ratio, found.p_worse, found.p_better) == (1.0, 1.0, 1.0)
+
+
+def test_a_host_on_both_sides_is_its_own_control() -> None:
+    counts = np.array([[1.0 + host + unit.is_after] for unit in PAIRS for host in [int(unit.host[1:])]])
+    [found] = statistics.compare(PAIRS, counts, "billy")
+    assert found.p_worse < 0.01, "each host has one more, though hosts differ by ten"
+
+
+def test_times_are_equal_before_and_after_a_change() -> None:
+    def row(first: float, last: float) -> dict[str, Any]:
+        day = datetime.timedelta(days=1)
+        return {"first_utc": BEGIN + first * day, "last_utc": BEGIN + last * day, "captures": 99}
+
+    before = {f"h{i}": row(0, 6) for i in range(3, 9)} | {f"h{i}": row(0.5, 4.5) for i in range(3)}
+    after = {f"h{i}": row(5.5, 6) for i in range(3)}
+    own, same = comparing.chosen(before, after, None, None)
+    assert (own.how, same.how) == ("own control", "same hours")
+    assert all(abs(span.length / datetime.timedelta(days=1) - 1) < 0.02 for span in own.spans), "from 5.0 to 6.0, and as long before"
+    assert [unit.host for unit in same.units] == [*(f"h{i}" for i in range(3, 9)), "h0", "h1", "h2"]
+    [back] = comparing.chosen({host: row(4, 6) for host in after}, {host: row(0, 3) for host in after}, None, None)
+    assert back.spans[0].begin == back.spans[3].end == BEGIN + datetime.timedelta(days=3.5), "a version that was rolled back"
+
+
+def test_discoveries_are_those_of_benjamini_and_hochberg() -> None:
+    # From their article of 1995, at 5 %.
+    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
+    assert statistics.discoveries(p_values) == [True] * 4 + [False] * 11
+    assert statistics.discoveries([]) == []
+
+
+def test_chance_is_the_same_on_every_machine() -> None:
+    weights = statistics.host_weights(["host-0001", "host-0002"])
+    assert weights.shape == (2, statistics.REPLICATES)
+    assert weights[0, :12].tolist() == WEIGHTS
+    many = statistics.host_weights([f"h{i}" for i in range(2000)])
+    assert abs(many.mean() - 1) < 0.01 and abs(many.var() - 1) < 0.02
+    assert abs(np.corrcoef(many[:, 0], many[:, 1])[0, 1]) < 0.08
+
+
+WEIGHTS = [0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0, 1.0, 2.0, 0.0, 1.0]
