@@ -32,7 +32,7 @@ def pages() -> list[Path]:
     found = []
     for folder, inside, files in os.walk(ROOT):
         inside[:] = [name for name in inside if name not in BUILT and not name.startswith(".")]
-        found += [Path(folder, name) for name in files if name.endswith(".md")]
+        found += [page for name in files if name.endswith(".md") and not (page := Path(folder, name)).is_symlink()]
     return sorted(found)
 
 

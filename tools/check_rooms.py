@@ -68,7 +68,7 @@ MAY_LINK = {
     "symbols": {"addr2line", "gimli", "object"},
     "tables": {"arrow-array", "arrow-schema", "parquet"},
     "reader": {"arrow-array", "pyo3"},
-    "cli": {"rustls", "rustls-native-certs"},
+    "cli": {"rustls", "rustls-native-certs", "anstream", "terminal_size"},
 }
 READERS_MAY_LINK = HOST_MAY_LINK | {"serde_json", "clap"}
 UNSAFE = {"sys", "ring", "python", "samplers", "c", "testkit"}
@@ -84,7 +84,7 @@ MOST_LINES = 600
 # A number only gets smaller: a module that left a cycle does not return to it.
 IN_CYCLES = {
     "capture": 7,
-    "cli": 4,
+    "cli": 2,
     "export": 16,
     "format": 8,
     "metrics": 3,

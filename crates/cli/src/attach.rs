@@ -16,7 +16,7 @@ use std::time::Duration;
 use attach::{Attached, Kind, Refusal, Wanted};
 
 use crate::columns::plain;
-use crate::read::{NOTHING, UNREADABLE, USAGE};
+use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 
 /// Processes that are attached to at the same time.
 const AT_ONCE: usize = 16;

@@ -13,10 +13,11 @@ use capture::read::Capture;
 use clap::ValueEnum;
 use export::{Format, Value};
 
+use crate::exit_code::USAGE;
 use crate::output::{same, write};
 use crate::parquet;
 use crate::progress;
-use crate::read::{self, USAGE};
+use crate::read;
 
 /// `--to`.
 #[derive(Clone, Copy, ValueEnum)]

@@ -17,7 +17,7 @@ use serde_json::{json, Value};
 use sys::local;
 
 use crate::columns::{columns, plain, utc};
-use crate::read::{NOTHING, UNREADABLE, USAGE};
+use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 
 /// A live process answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@
 mod attach;
 mod columns;
 mod doctor;
+mod exit_code;
 mod export;
 mod live;
 mod others;
@@ -24,6 +25,7 @@ mod show_request;
 mod sql;
 mod tls;
 mod view;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -311,11 +313,11 @@ fn main() -> ExitCode {
         Command::Detach { pid } => live::detach(pid),
         Command::Why { path, json, md, slow, explain } => {
             let form = match (json, md) {
-                (true, _) => read::Form::Json,
-                (_, true) => read::Form::Markdown,
-                _ => read::Form::Text,
+                (true, _) => why::Form::Json,
+                (_, true) => why::Form::Markdown,
+                _ => why::Form::Text,
             };
-            read::why(&path, form, slow.as_deref(), explain)
+            why::why(&path, form, slow.as_deref(), explain)
         }
         Command::Show { path, json, slowest, request } => {
             let slowest = slowest.then_some(show::One::Slowest);
@@ -360,7 +362,7 @@ fn tell_lost_output() {
             Some(why) if why.contains("Broken pipe") => std::process::exit(0),
             Some(why) => {
                 let _ = writeln!(io::stderr(), "dashcam: cannot write to {why}");
-                std::process::exit(i32::from(read::USAGE));
+                std::process::exit(i32::from(exit_code::USAGE));
             }
             None => default(info),
         }

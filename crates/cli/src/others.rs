@@ -5,9 +5,9 @@
 //! typical of the service. They are compared by fingerprint, which is the same for the same cause
 //! at the same place in every capture. Captures of other services in the folder are left out.
 //!
-//! What it costs: captures are read, the newest first, until `MOST_READ` of them or `MOST_BYTES` are,
-//! and none over `LARGEST`: bounds that give the same answer on a slow machine. The number of unread
-//! captures is reported.
+//! What it costs: captures are read, the newest first, until `MOST_READ` of them or `MOST_BYTES`
+//! are, and none over `LARGEST`: bounds that give the same answer on a slow machine. The number of
+//! unread captures is reported.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -12,9 +12,10 @@ use capture::read::Capture;
 use sys::whole_folder::WholeFolder;
 use tables::{Source, Table};
 
+use crate::exit_code::USAGE;
 use crate::export::{not_written, open, refuse_value};
 use crate::progress;
-use crate::read::{judged_by, USAGE};
+use crate::read::judged_by;
 
 /// Suffix of folders that are named after a capture.
 const ENDING: &str = "parquet";

@@ -13,7 +13,8 @@ use export::otlp::Signal;
 use otlp::env::Settings;
 use otlp::{http, Endpoint};
 
-use crate::read::{self, USAGE};
+use crate::exit_code::USAGE;
+use crate::read;
 use crate::tls::Tls;
 
 /// How often a request is tried while the collector is busy.

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::read::USAGE;
+use crate::exit_code::USAGE;
 
 /// The exit code of a Python without the package, or with one that lacks the module.
 const NO_PACKAGE: i32 = 97;

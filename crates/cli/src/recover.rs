@@ -19,8 +19,8 @@ use format::region::MAX_BYTES;
 use serde_json::{json, Value};
 
 use crate::columns::{columns, plain, utc};
+use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::output;
-use crate::read::{NOTHING, UNREADABLE, USAGE};
 
 /// Where each user's recorders have their folder, `dashcam-UID`.
 fn shared_memory() -> PathBuf {

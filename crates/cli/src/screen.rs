@@ -1,7 +1,7 @@
 //! `why` at a terminal: how wide it is, whether it shows colours, and whose capture was judged.
 //!
-//! What it promises: nothing of it is written into a pipe or a file. The age is that of the capture's
-//! last instant by this machine's clock.
+//! What it promises: nothing of it is written into a pipe or a file. The age is that of the
+//! capture's last instant by this machine's clock.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -32,8 +32,8 @@ pub fn terminal() -> Option<Screen> {
     })
 }
 
-/// One line: the file, its age, its process and what became of that. A second one if the service was
-/// started anew since.
+/// One line: the file, its age, its process and what became of that. A second one if the service
+/// was started anew since.
 pub fn origin(file: &Path, meta: &Meta) -> String {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_runs_is_told_from_a_later_one_of_its_number() {
+    fn a_process_that_runs_is_not_taken_for_a_later_one_of_its_number() {
         assert_eq!(
             text(Some(&[process(7, 1)])),
             "x.dashcam, 5 min old: billy, process 7, still recorded\n"

@@ -14,7 +14,8 @@ use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::{ms_text, thousands};
 use tables::summary::{self, by_name, median, request_ms};
 
-use crate::read::{open, NOTHING};
+use crate::exit_code::NOTHING;
+use crate::read::open;
 use crate::{show_metrics, show_request};
 
 /// Threads listed; the rest are counted.

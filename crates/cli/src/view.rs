@@ -6,9 +6,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use view::Limits;
 
+use crate::exit_code::USAGE;
 use crate::output;
 use crate::progress;
-use crate::read::{judged_by, open, parsed, USAGE};
+use crate::read::{judged_by, open, parsed};
 
 /// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.
 pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {

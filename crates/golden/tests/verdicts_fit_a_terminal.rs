@@ -1,4 +1,4 @@
-//! The verdict for a terminal, of golden captures: as wide as asked, the whole of the sentences' facts.
+//! The verdict for a terminal, of golden captures: as wide as asked, with all the sentences' facts.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::Path;

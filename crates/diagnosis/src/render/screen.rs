@@ -4,7 +4,7 @@
 //! Only the answer is coloured: a cause, its confidence, what to do.
 //!
 //! What it promises: the facts are those of the sentences in `text`; no line is longer than the
-//! terminal, unless a single word is; names bring neither control characters nor lines of their own.
+//! terminal, unless a single word is; names bring no control characters and no lines of their own.
 
 use super::metric_series;
 use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
