@@ -1,6 +1,6 @@
 //! `dashcam why`: the cause of the slow requests in a capture.
 //!
-//! How it works: the verdict is printed as text, JSON or Markdown; at a terminal the text begins with
+//! How it works: the verdict is printed as text, JSON or Markdown; at a terminal it begins with
 //! whose capture it is (`screen`), and for a folder the verdicts on its other captures follow
 //! (`others`).
 //!
