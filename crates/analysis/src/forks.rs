@@ -7,10 +7,8 @@ use format::wait::WaitKind;
 
 use crate::index::Index;
 use crate::signatures::Stdlib;
+use crate::thresholds;
 use crate::timeline::Segment;
-
-/// So soon behind its fork a thread that runs is still in the code that forked.
-const BEHIND_NS: u64 = 20_000_000;
 
 impl Index<'_> {
     /// The part of `segment` that its thread spent inside `fork`, ns.
@@ -40,7 +38,6 @@ impl Index<'_> {
     /// give up what was copied takes the kernel about as long as to copy it. What takes much longer
     /// is the child's own doing.
     pub fn awaits_exec(&self, segment: &Segment<'_>) -> bool {
-        const TIMES: u64 = 4;
         let is_start = self.frames.leaf_at(segment.stack(), Stdlib::SubprocessStart);
         if !is_start || segment.wait() != WaitKind::PipeRead {
             return false;
@@ -49,7 +46,8 @@ impl Index<'_> {
         let last = own.filter(|f| f.end_ns <= segment.from_ns).max_by_key(|f| f.end_ns);
         last.is_some_and(|fork| {
             let forked_ns = fork.end_ns.saturating_sub(fork.begin_ns);
-            segment.to_ns.saturating_sub(fork.end_ns) <= TIMES * forked_ns
+            segment.to_ns.saturating_sub(fork.end_ns) as f64
+                <= thresholds::exec_of_fork() * forked_ns as f64
         })
     }
 
@@ -70,7 +68,8 @@ impl Index<'_> {
         let inside = self.samples_in(fork.tid, fork.begin_ns, fork.end_ns);
         let during = inside.iter().rev().map(|s| s.stack).find(|stack| *stack != 0);
         during.unwrap_or_else(|| {
-            let behind = self.samples_in(fork.tid, fork.end_ns, fork.end_ns + BEHIND_NS);
+            let behind =
+                self.samples_in(fork.tid, fork.end_ns, fork.end_ns + thresholds::short_wait_ns());
             let next = behind.first().filter(|s| s.wait == WaitKind::Running);
             let next = next.map_or(0, |s| s.stack);
             let is_python = self.frames.of(next).any(|f| !f.native);

@@ -17,12 +17,9 @@ use format::record::{Await, Sample, TARGET_IS_NAME};
 
 use crate::frames::Frames;
 use crate::gaps::Gap;
+use crate::thresholds::{self, is_part};
 use crate::timeline::{self, slice_between, Late, Segment};
 
-/// How far a sample of another thread may lie from the moment asked about.
-const NEAR_NS: u64 = 60_000_000;
-/// An interval shorter than this part of a time is a sliver of it.
-const SLIVERS: u64 = 10;
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
 
@@ -114,7 +111,11 @@ impl<'c> Index<'c> {
         if let Some(still) = before.filter(|s| self.is_out(tid, s.t_ns, t_ns)) {
             return Some(still);
         }
-        let around = slice_between(samples, t_ns.saturating_sub(NEAR_NS), t_ns + NEAR_NS);
+        let around = slice_between(
+            samples,
+            t_ns.saturating_sub(thresholds::sample_near_ns()),
+            t_ns + thresholds::sample_near_ns(),
+        );
         around.iter().min_by_key(|s| s.t_ns.abs_diff(t_ns))
     }
 
@@ -170,7 +171,9 @@ impl<'c> Index<'c> {
             self.merge_by_place(&mut sums);
         }
         let most = sums.into_iter().max_by_key(|(_, sum)| *sum);
-        let most = most.filter(|(_, sum)| sum * SLIVERS >= to_ns - from_ns).map(|(stack, _)| stack);
+        let most = most
+            .filter(|(_, sum)| is_part(*sum, thresholds::small_part(), to_ns - from_ns))
+            .map(|(stack, _)| stack);
         let middle = from_ns + (to_ns - from_ns) / 2;
         most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
     }

@@ -26,6 +26,7 @@ pub mod requests;
 pub mod resource;
 pub mod signatures;
 pub mod states;
+pub mod thresholds;
 pub mod timeline;
 pub mod waits;
 pub mod words;

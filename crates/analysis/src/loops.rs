@@ -9,6 +9,7 @@ use format::wait::WaitKind;
 use crate::index::Index;
 use crate::resource::is_epoll;
 use crate::signatures::Stdlib;
+use crate::thresholds;
 use crate::timeline::{Segment, State};
 
 impl Index<'_> {
@@ -45,9 +46,8 @@ impl Index<'_> {
     /// Whether a loop's thread was off the CPU for long and no sample shows where: in its poll call
     /// most likely, since that is where a loop waits. Short waits between samples are a callback's.
     pub fn may_poll(&self, segment: &Segment<'_>) -> bool {
-        const LONG_NS: u64 = 20_000_000;
         let unseen = segment.sample.is_none_or(|s| s.wait == WaitKind::Running);
-        segment.state == State::Wait && unseen && segment.ns() >= LONG_NS
+        segment.state == State::Wait && unseen && segment.ns() >= thresholds::short_wait_ns()
     }
 
     /// How long the loop's thread was away from its poll call around `segment`, without a break; as
@@ -55,14 +55,13 @@ impl Index<'_> {
     /// found it at anything: it may have polled again and again. Cost: a timeline, unless it lies
     /// in the interval asked for last.
     pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
-        const SPAN_NS: u64 = 2_000_000_000;
         if let Some((begin, end, busy_ns)) = self.busy.borrow().get(&segment.tid) {
             if *begin <= segment.from_ns && segment.to_ns <= *end {
                 return *busy_ns;
             }
         }
-        let from = segment.from_ns.saturating_sub(SPAN_NS);
-        let around = self.timeline(segment.tid, from, segment.to_ns + SPAN_NS);
+        let from = segment.from_ns.saturating_sub(thresholds::usual_ns());
+        let around = self.timeline(segment.tid, from, segment.to_ns + thresholds::usual_ns());
         let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
         let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, RequestRow};
 
+use crate::thresholds;
+
 /// A request that is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Judged<'c> {
@@ -46,12 +48,9 @@ pub struct Requests<'c> {
     pub older: usize,
     /// Begin of the time the capture covers.
     from_ns: u64,
-    /// Median by name id, where at least `ENOUGH` normal requests are there.
+    /// Median by name id, where at least `repeated` normal requests are there.
     typical_by_name: HashMap<u32, u64>,
 }
-
-/// Normal requests a name needs for a typical time of its own.
-const ENOUGH: usize = 3;
 
 impl<'c> Requests<'c> {
     /// Divides the requests by `limit_ns` of their names.
@@ -101,12 +100,13 @@ impl<'c> Requests<'c> {
             by_name.entry(request.row.name).or_default().push(request.weighed());
         }
         let all = median(self.normal.iter().map(Judged::weighed).collect());
-        let enough = by_name.into_iter().filter(|(_, times)| times.len() >= ENOUGH);
+        let enough = by_name.into_iter().filter(|(_, times)| times.len() >= thresholds::repeated());
         self.typical_by_name = enough.map(|(name, times)| (name, median(times))).collect();
         let named = self.slow_names();
         let of_slow = self.normal.iter().filter(|n| named.contains(&n.row.name));
         let of_slow: Vec<(u64, u32)> = of_slow.map(Judged::weighed).collect();
-        self.typical_ns = if of_slow.len() >= ENOUGH { median(of_slow) } else { all };
+        self.typical_ns =
+            if of_slow.len() >= thresholds::repeated() { median(of_slow) } else { all };
     }
 
     fn slow_names(&self) -> HashSet<u32> {

@@ -18,6 +18,8 @@ use capture::read::{Capture, OffCpu};
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
 
+use crate::thresholds;
+
 /// What the thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
@@ -67,11 +69,6 @@ impl Segment<'_> {
         self.sample.map_or(WaitKind::Unknown, |s| s.wait)
     }
 }
-
-/// A wait or run without a sample of its own may borrow one this far away.
-const NEAR_NS: u64 = 25_000_000;
-/// A thread that waits is sampled again at least this often; past it, silence means not seen.
-const STALE_NS: u64 = 300_000_000;
 
 /// By the end of an interval off the CPU: how long before that the thread could have run again.
 pub type Late = HashMap<u64, u64>;
@@ -132,7 +129,11 @@ fn told_by<'c>(
     from_ns: u64,
     to_ns: u64,
 ) -> Vec<Segment<'c>> {
-    let near = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+    let near = slice_between(
+        samples,
+        from_ns.saturating_sub(thresholds::borrowed_sample_ns()),
+        to_ns + thresholds::borrowed_sample_ns(),
+    );
     let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let covered = capture.meta.source_on("switches") && !off.is_empty();
     let own;
@@ -236,12 +237,6 @@ fn exact<'c>(
     out
 }
 
-/// Less than this, for each wait, is what it takes to get a CPU where one is soon free: the wait's
-/// own.
-const LATE_NS: u64 = 1_000_000;
-/// So is less than this part of the waits.
-const LATE_PART: u64 = 2;
-
 /// How long a thread was without a CPU when its wait was over, by the end of the time off the CPU.
 /// Switch records do not have that, but samples do: the kernel adds up how long a thread was
 /// runnable without a CPU, and the part of it that is not behind a preemption is behind the waits.
@@ -251,7 +246,7 @@ fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
     let mut late = Late::new();
     let around = &all[all.partition_point(|s| s.t_ns < from_ns)..];
     for sample in around.iter().take_while(|s| s.t_ns.saturating_sub(s.wall_ns) < to_ns) {
-        if sample.flags & flag::TIMES == 0 || sample.run_delay_ns < LATE_NS {
+        if sample.flags & flag::TIMES == 0 || sample.run_delay_ns < thresholds::turn_ns() {
             continue;
         }
         let since = sample.t_ns.saturating_sub(sample.wall_ns);
@@ -265,14 +260,14 @@ fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
         let ready_ns = ready.into_iter().map(ns).fold(0, sum);
         let mut left = sample.run_delay_ns.saturating_sub(ready_ns);
         let waited = waits.iter().map(|o| ns(o)).fold(0, sum);
-        if left < LATE_NS || left.saturating_mul(LATE_PART) < waited {
+        if left < thresholds::turn_ns() || (left as f64) * thresholds::late_in() < waited as f64 {
             continue;
         }
         waits.sort_unstable_by_key(|o| ns(o));
         let count = waits.len() as u64;
         for (at, wait) in (0..).zip(waits) {
             let part = (left / (count - at)).min(ns(wait));
-            if part >= LATE_NS {
+            if part >= thresholds::turn_ns() {
                 late.insert(wait.in_ns, part);
             }
             left -= part;
@@ -293,22 +288,18 @@ fn waits_for_the_gil<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
             continue;
         };
         let waits = |s: &Sample| gil(s) && s.stack == before.stack;
-        let near = segment.from_ns - before.t_ns <= STALE_NS
-            && after.t_ns.saturating_sub(segment.to_ns) <= STALE_NS;
+        let near = segment.from_ns - before.t_ns <= thresholds::stale_ns()
+            && after.t_ns.saturating_sub(segment.to_ns) <= thresholds::stale_ns();
         if near && before.stack != 0 && waits(before) && waits(after) {
             (segment.sample, segment.sampled) = (Some(before), true);
         }
     }
 }
 
-/// Before the first that was recorded of a thread no switch record says that it was off the CPU: it
-/// may not have been there. It takes this long at most until a thread is found.
-const FOUND_NS: u64 = 100_000_000;
-
 /// Until when nothing is known of a thread.
 fn unborn_until(off: &[OffCpu], samples: &[Sample]) -> u64 {
     let first = off.first().map(|o| o.out_ns).into_iter().chain(samples.first().map(|s| s.t_ns));
-    first.min().map_or(0, |first| first.saturating_sub(FOUND_NS))
+    first.min().map_or(0, |first| first.saturating_sub(thresholds::sampled_ns()))
 }
 
 /// A thread that loses its CPU is at the same place until it has one again, and a sampler on a busy
@@ -324,8 +315,12 @@ fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
         let around = slice_between(all, whole.start, whole.end);
         for run in stretch.iter_mut().filter(|s| s.state == State::Run) {
             if run.sample.is_some_and(|s| s.stack == 0) {
-                let from_ns = run.from_ns.saturating_sub(STALE_NS);
-                let near = slice_between(around, from_ns, run.to_ns.saturating_add(STALE_NS));
+                let from_ns = run.from_ns.saturating_sub(thresholds::stale_ns());
+                let near = slice_between(
+                    around,
+                    from_ns,
+                    run.to_ns.saturating_add(thresholds::stale_ns()),
+                );
                 let away = |s: &&Sample| s.t_ns.abs_diff(run.from_ns.midpoint(run.to_ns));
                 let read = near.iter().filter(|s| s.wait == WaitKind::Running && s.stack != 0);
                 run.sample = read.min_by_key(away).or(run.sample);
@@ -335,12 +330,6 @@ fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     }
 }
 
-/// Samples of a blocked thread, between two switch records, that prove one to be missing.
-const DOUBTS: usize = 2;
-/// One such sample proves it, if no sample says otherwise and it is this far from both records:
-/// their clocks agree.
-const APART_NS: u64 = 5_000_000;
-
 /// An interval in which no switch record says that the thread was off the CPU: it ran. Unless
 /// samples in it found it blocked: then the records of that are lost (overwritten, or not yet
 /// written when the capture was made), and the samples' own accounts of the time are all there is.
@@ -348,9 +337,12 @@ fn ran<'c>(out: &mut Vec<Segment<'c>>, tid: u32, from_ns: u64, to_ns: u64, all: 
     let inside = slice_between(all, from_ns, to_ns);
     let blocked = |s: &&Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
     let count = inside.iter().filter(blocked).count();
-    let apart = |s: &Sample| s.t_ns >= from_ns + APART_NS && s.t_ns + APART_NS <= to_ns;
+    let apart = |s: &Sample| {
+        s.t_ns >= from_ns + thresholds::clock_slack_ns()
+            && s.t_ns + thresholds::clock_slack_ns() <= to_ns
+    };
     let alone = count > 0 && count == inside.len() && inside.iter().any(apart);
-    if count >= DOUBTS || alone {
+    if count >= thresholds::missing_record_samples() || alone {
         out.extend(estimated(tid, all, from_ns, to_ns));
     } else {
         divide(out, tid, State::Run, from_ns, to_ns, (all, all));
@@ -376,7 +368,11 @@ fn divide<'c>(
     (samples, all): (&'c [Sample], &'c [Sample]),
 ) {
     // No other can be meant; a long interval has many slices, and its samples are many too.
-    let samples = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+    let samples = slice_between(
+        samples,
+        from_ns.saturating_sub(thresholds::borrowed_sample_ns()),
+        to_ns + thresholds::borrowed_sample_ns(),
+    );
     let fits = |s: &&Sample| match state {
         State::Wait => s.wait != WaitKind::Running,
         State::Run => s.wait == WaitKind::Running,
@@ -391,10 +387,10 @@ fn divide<'c>(
     if inside.is_empty() {
         let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
         let sample = samples.iter().filter(fits).min_by_key(distance);
-        let sample = sample.filter(|s| distance(s) <= NEAR_NS);
+        let sample = sample.filter(|s| distance(s) <= thresholds::borrowed_sample_ns());
         // Many short waits, and every sample fell between them: at least where it was is known.
         let any = || samples.iter().min_by_key(distance).filter(|_| state == State::Wait);
-        let near = || any().filter(|s| distance(s) <= NEAR_NS);
+        let near = || any().filter(|s| distance(s) <= thresholds::borrowed_sample_ns());
         let sample = sample.or_else(|| near().map(|s| waits_there(all, s).unwrap_or(s)));
         out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
         return;
@@ -423,7 +419,11 @@ fn divide<'c>(
 /// for: the nearest of what most of them saw. One alone may be chance, and behind any call that
 /// releases the GIL a thread may wait for that.
 fn waits_there<'c>(all: &'c [Sample], seen: &Sample) -> Option<&'c Sample> {
-    let around = slice_between(all, seen.t_ns.saturating_sub(STALE_NS), seen.t_ns + STALE_NS);
+    let around = slice_between(
+        all,
+        seen.t_ns.saturating_sub(thresholds::stale_ns()),
+        seen.t_ns + thresholds::stale_ns(),
+    );
     let waits = |s: &Sample| {
         !matches!(s.wait, WaitKind::Running | WaitKind::Unknown | WaitKind::Gil)
             && seen.stack != 0
@@ -484,7 +484,8 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
 /// sample before it. The kernel adds such time up only when the thread gets a CPU at last.
 fn told_later(from: &[Sample]) -> bool {
     let begin_ns = from.first().map_or(0, |s| s.t_ns);
-    let near = from.iter().take_while(|s| s.t_ns.saturating_sub(begin_ns) <= STALE_NS);
+    let near =
+        from.iter().take_while(|s| s.t_ns.saturating_sub(begin_ns) <= thresholds::stale_ns());
     let owes = |s: &Sample| {
         s.flags & flag::TIMES != 0 && s.cpu_ns.saturating_add(s.run_delay_ns) > s.wall_ns
     };
@@ -547,7 +548,7 @@ fn between<'c>(
             out.push(segment);
         }
     };
-    let fresh = |s: &&Sample| s.t_ns.abs_diff(from_ns) <= STALE_NS;
+    let fresh = |s: &&Sample| s.t_ns.abs_diff(from_ns) <= thresholds::stale_ns();
     let waiting = |s: &&'c Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
     let running = |s: &&'c Sample| s.wait == WaitKind::Running;
     let before = before.filter(fresh);
@@ -564,7 +565,7 @@ fn between<'c>(
             (cpu, part(s.run_delay_ns).min(length - cpu))
         }
         _ => match before.filter(running) {
-            Some(_) if length <= NEAR_NS => (length, 0),
+            Some(_) if length <= thresholds::borrowed_sample_ns() => (length, 0),
             _ => (0, 0),
         },
     };

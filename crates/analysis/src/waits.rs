@@ -15,20 +15,7 @@ use format::wait::{HolderSource, WaitKind};
 
 use crate::index::Index;
 use crate::timeline::{Segment, State};
-use crate::words;
-
-/// A thread that waits is sampled this often.
-const SAMPLED_NS: u64 = 100_000_000;
-/// The call begins before its thread leaves the CPU, so a wait to its limit is this much shorter at
-/// most.
-const EARLY_NS: u64 = 1_000_000;
-/// A thread whose time is up gets a CPU this late at most, beside a quarter of its limit.
-const LATE_NS: u64 = 5_000_000;
-/// A thread that asks again does so within this time: a few lines of a client library, the GIL
-/// included.
-const AGAIN_NS: u64 = 20_000_000;
-/// CPU time of less than this between two samples is what taking them costs.
-const STILL_NS: u64 = 200_000;
+use crate::{thresholds, words};
 
 /// A time that a thread waited, without a break as far as known.
 #[derive(Clone, Copy, Debug)]
@@ -158,11 +145,11 @@ impl<'c> Wait<'c> {
     /// Whether this wait ran to its time limit. One that no sample saw has none of its own: then to
     /// one of `limits`, those of other waits there.
     fn ran_out(&self, limits: &[u64]) -> bool {
-        let reached = |limit_ns: u64| self.ns() + EARLY_NS >= limit_ns;
+        let reached = |limit_ns: u64| self.ns() + thresholds::turn_ns() >= limit_ns;
         match self.limit_ns {
-            0 => limits
-                .iter()
-                .any(|limit| reached(*limit) && self.ns() <= limit + limit / 4 + LATE_NS),
+            0 => limits.iter().any(|limit| {
+                reached(*limit) && self.ns() <= limit + limit / 4 + thresholds::clock_slack_ns()
+            }),
             limit_ns => is_slice(&limit_ns) && reached(limit_ns),
         }
     }
@@ -170,7 +157,7 @@ impl<'c> Wait<'c> {
     /// Whether `next` may be the same thread asking again for the same.
     fn leads_to(&self, next: &Wait<'_>) -> bool {
         let agree = |a: u64, b: u64| a == 0 || b == 0 || a == b;
-        next.from_ns.saturating_sub(self.to_ns) <= AGAIN_NS
+        next.from_ns.saturating_sub(self.to_ns) <= thresholds::short_wait_ns()
             && agree(self.stack.into(), next.stack.into())
             && agree(self.target, next.target)
     }
@@ -292,7 +279,9 @@ impl<'c> Index<'c> {
         let (other, last) = (later.clone().find(|s| !own.is_of(s)), later.last());
         // A thread that ends with its request is not sampled behind its wait: that ended with the
         // request, too.
-        let near = |done: &u64| last.is_some_and(|s| done.saturating_sub(s.t_ns) <= 2 * SAMPLED_NS);
+        let near = |done: &u64| {
+            last.is_some_and(|s| done.saturating_sub(s.t_ns) <= 2 * thresholds::sampled_ns())
+        };
         let done = self.request_end(segment.tid, segment.from_ns);
         let end = match other {
             Some(other) => other.t_ns.min(done.unwrap_or(u64::MAX)),
@@ -318,7 +307,8 @@ impl<'c> Index<'c> {
         let Some(own) = segment.sample.filter(|s| wait.is_of(s)) else { return segment.from_ns };
         let samples = self.samples_in(segment.tid, 0, own.t_ns + 1);
         let still = |pair: &&[Sample]| {
-            let known = pair[1].flags & flag::TIMES != 0 && pair[1].cpu_ns < STILL_NS;
+            let known =
+                pair[1].flags & flag::TIMES != 0 && pair[1].cpu_ns < thresholds::sampling_cost_ns();
             known && wait.is_of(&pair[0])
         };
         let first = samples.windows(2).rev().take_while(still).last().map(|pair| pair[0].t_ns);

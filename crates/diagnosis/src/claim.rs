@@ -7,6 +7,7 @@
 //! What it promises: plain data. Nothing here reads a capture.
 
 use analysis::resource::Resource;
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use analysis::waits::Wait;
 use format::record::Await;
@@ -14,9 +15,6 @@ use format::record::Await;
 use crate::cause::Cause;
 use crate::doing::Doing;
 use crate::explain::Inference;
-
-/// A sample this near to an interval counts as having seen it.
-pub(crate) const SEEN_NS: u64 = 120_000_000;
 
 /// Another thread that is to blame, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +93,8 @@ impl Claim {
 
     /// A claim with the await's stack.
     pub fn of_await(cause: Cause, row: &Await, segment: &Segment<'_>) -> Claim {
-        let near = row.t_ns + SEEN_NS >= segment.from_ns && row.t_ns <= segment.to_ns + SEEN_NS;
+        let near = row.t_ns + thresholds::await_seen_ns() >= segment.from_ns
+            && row.t_ns <= segment.to_ns + thresholds::await_seen_ns();
         Claim { stack: row.stack, seen: near, ..Claim::of(cause, segment) }
     }
 }

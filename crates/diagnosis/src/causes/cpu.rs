@@ -8,6 +8,7 @@
 //! in a loop, native code under the place. Unsure: no sample saw most of it, or for most of it
 //! there was no CPU.
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
@@ -29,7 +30,7 @@ fn claim(_: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 fn sentence(d: &Described<'_>) -> String {
     let (ran_ms, place) = (d.mean_ms - d.starved_ms, rule::at(d.place));
     // On a crowded machine it takes longer than it computes: both are reported.
-    let crowded = match d.starved_ms * 5.0 >= d.mean_ms {
+    let crowded = match d.starved_ms >= thresholds::doubtful_part() * d.mean_ms {
         true => format!(", and got no CPU for {} of the while", ms_text(d.starved_ms)),
         false => String::new(),
     };

@@ -8,6 +8,7 @@
 
 use analysis::frames::Owner;
 use analysis::resource::Resource;
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -98,7 +99,7 @@ fn sentence(d: &Described<'_>) -> String {
     let waited = format!("{} waited {} for {peer}", rule::at(d.place), ms_text(d.mean_ms));
     match d.times {
         _ if d.repeats.is_some() => format!("{waited}{}", rule::repeats_text(d)),
-        times if times >= rule::LOOP_CALLS_MIN => {
+        times if times >= thresholds::loop_calls() => {
             format!("{waited} in {times} waits, one after the other")
         }
         _ => waited,

@@ -2,10 +2,10 @@
 //! another request's) keeps the loop's thread.
 //!
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
-//! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: a stopped
-//! process, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
-//! the request's own waiting for something it awaits: see `awaits`. The same holds for gevent's hub
-//! and its greenlets. Where its task was not seen the time is unknown.
+//! place for longer than `thresholds::loop_blocked_ns`. Not its own doing, and so another cause's:
+//! a stopped process, a collection, another thread that kept the GIL, no CPU. Time in which the
+//! loop polls is the request's own waiting for something it awaits: see `awaits`. The same holds
+//! for gevent's hub and its greenlets. Where its task was not seen the time is unknown.
 //!
 //! Where that code waits for another thread (for a lock, for an item of a pool), the culprit is the
 //! blocker that a thread would have had, known the same way: see `lock_wait` and `pool_wait`.
@@ -13,6 +13,7 @@
 //! Quotes: the blocker, and what it did. Sure: it ran, or one call kept it, by switch records;
 //! unsure: hardly any sample found it there.
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -34,9 +35,6 @@ const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a
 const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
      (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
-
-/// Shorter intervals of work are a loop's ordinary business.
-const BLOCKED_NS: u64 = 50_000_000;
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !cx.is_loop(segment) {
@@ -75,7 +73,7 @@ pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     !cx.is_idle_loop(segment)
         && !cx.may_poll(segment)
         && segment.state != State::Unknown
-        && cx.busy_around(segment) >= BLOCKED_NS
+        && cx.busy_around(segment) >= thresholds::loop_blocked_ns()
 }
 
 /// Of a loop that loads a module it is the import that counts.

@@ -10,9 +10,6 @@ use crate::context::Context;
 use crate::doing::Doing;
 use crate::facts::awaits::Awaited;
 
-/// So many in one request are worth a word: calls in a loop.
-pub const LOOP_CALLS_MIN: usize = 10;
-
 /// What is said of findings of a cause.
 pub struct Row {
     /// One sentence about a finding.

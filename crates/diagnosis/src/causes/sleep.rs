@@ -12,6 +12,7 @@
 use analysis::frames::Place;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -33,9 +34,6 @@ const ADVICE: &str = "Take the pause off the request's path: do the retry or bac
 const ADVICE_LIMIT: &str = "Find out who should have ended the wait and did not (a notify that is \
      missing or comes before the wait, a thread that is gone); if it is meant as a pause, take it off \
      the request's path.";
-
-/// So many pauses in one request are a loop's.
-const MANY: usize = 4;
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
@@ -89,7 +87,7 @@ fn sentence(d: &Described<'_>) -> String {
             format!("{slept} in {times} pauses between calls of {}", name(called))
         }
         (_, Some(called)) => format!("{slept} between calls of {}", name(called)),
-        (times, None) if times >= MANY => {
+        (times, None) if times >= thresholds::pauses() => {
             format!("{slept} in {times} pauses (it retries, or asks again until something is free)")
         }
         _ => slept,

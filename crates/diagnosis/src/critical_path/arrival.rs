@@ -17,6 +17,7 @@ use analysis::frames::Owner;
 use analysis::requests::Judged;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
@@ -102,30 +103,15 @@ fn keep(cx: &Context<'_>, segment: &Segment<'_>, covered_by: &[(Cause, u64)], fo
     };
     let mut candidates: Vec<Candidate> = covered_by.iter().enumerate().map(candidate).collect();
     candidates.reverse();
-    let least = Threshold::part("arrival.part-of-wait", 0.5);
+    let least = Threshold::part("arrival.part-of-wait", thresholds::half());
     let question = Question::about(Inference::Arrival, segment);
     cx.trace.put(question.answered((candidates, 0), vec![least]));
 }
 
-/// Waits shorter than this are not cut by what others did.
-const LEAST_NS: u64 = 20_000_000;
-
-/// How far from the wait a thread is considered for what it usually does.
-const USUAL_NS: u64 = 2_000_000_000;
-
-/// A run shorter than this, or as far from a sample, is taken for what that sample shows.
-const NEAR_NS: u64 = 25_000_000;
-
-/// Samples of a program that loads are no further apart.
-const BLIND_NS: u64 = 500_000_000;
-
-/// A thread may leave its first record this long before it is started, by the starter's records.
-const BIRTH_NS: u64 = 5_000_000;
-
 /// What the threads did that were to take the request up, in order; all of `segment`, or nothing.
 fn taken_up<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Slice<'c>> {
     let (from, to) = (segment.from_ns, segment.to_ns);
-    if segment.ns() < LEAST_NS {
+    if segment.ns() < thresholds::short_wait_ns() {
         return Vec::new();
     }
     let mut out = Vec::new();
@@ -161,7 +147,10 @@ fn life<'c>(cx: &Context<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> 
     let mut own = cx.timeline(tid, from, to);
     for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
         if run.stack() == 0 {
-            let (from, to) = (run.from_ns.saturating_sub(NEAR_NS), run.to_ns + NEAR_NS);
+            let (from, to) = (
+                run.from_ns.saturating_sub(thresholds::borrowed_sample_ns()),
+                run.to_ns + thresholds::borrowed_sample_ns(),
+            );
             let samples = cx.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
             run.sample = samples.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
         }
@@ -176,8 +165,10 @@ fn life<'c>(cx: &Context<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> 
 /// process had not taken up any request by then: a program that starts has more to do than to load.
 fn loading_around<'c>(cx: &Context<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
     let seen = |from, to| cx.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
-    let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
-    let behind = seen(run.from_ns, run.from_ns.saturating_add(BLIND_NS)).next()?;
+    let before = seen(run.from_ns.saturating_sub(thresholds::loading_apart_ns()), run.from_ns)
+        .next_back()?;
+    let behind =
+        seen(run.from_ns, run.from_ns.saturating_add(thresholds::loading_apart_ns())).next()?;
     let loads = |s: &Sample| cx.frames.any(s.stack, imports::is_import);
     let starts = || cx.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
     (loads(before) && (loads(behind) || starts())).then_some(before)
@@ -186,7 +177,7 @@ fn loading_around<'c>(cx: &Context<'c>, run: &Segment<'c>) -> Option<&'c Sample>
 /// Whether both ends are from the kernel's records and near: then it did run, or could have, in
 /// between.
 fn is_short(segment: &Segment<'_>) -> bool {
-    segment.exact && segment.ns() < NEAR_NS
+    segment.exact && segment.ns() < thresholds::borrowed_sample_ns()
 }
 
 /// A segment of a thread that was to take the request up.
@@ -238,7 +229,9 @@ fn through_start<'c>(cx: &Context<'c>, segment: Segment<'c>, out: &mut Vec<Slice
         let born = |tid: &&u32| {
             let first = threads::first_seen(cx, **tid);
             **tid != segment.tid
-                && first.is_some_and(|at| (from.saturating_sub(BIRTH_NS)..to).contains(&at))
+                && first.is_some_and(|at| {
+                    (from.saturating_sub(thresholds::clock_slack_ns())..to).contains(&at)
+                })
         };
         if let Some(tid) = cx.capture.samples.keys().filter(born).min() {
             life(cx, *tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, s)));
@@ -255,9 +248,10 @@ fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u3
     let (from, to) = (segment.from_ns, until_ns);
     let polls = |s: &Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
     let usually = |tid: u32| {
-        let before = cx.samples_in(tid, from.saturating_sub(USUAL_NS), from);
-        let after = cx.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
-        before.last().is_some_and(polls) || after.iter().take(AFTER).any(polls)
+        let before = cx.samples_in(tid, from.saturating_sub(thresholds::usual_ns()), from);
+        let after = cx.samples_in(tid, segment.to_ns, segment.to_ns + thresholds::usual_ns());
+        before.last().is_some_and(polls)
+            || after.iter().take(thresholds::acceptor_samples()).any(polls)
     };
     let kept = |tid: u32| {
         let own = life(cx, tid, from, to);
@@ -286,10 +280,6 @@ fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u3
     let first = able.next()?;
     able.next().is_none().then_some(first)
 }
-
-/// Samples behind the wait within which a thread that takes connections goes back to waiting for
-/// them.
-const AFTER: usize = 8;
 
 /// The longest segments of a request that are considered for what it did.
 const MOST_SEGMENTS: usize = 512;
@@ -326,12 +316,9 @@ fn collection(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     Some((most(&gc), Claim { blocker, ..Claim::of(Cause::GcPause, segment) }))
 }
 
-/// How far behind the wait a sample may lie that still accounts for it.
-const ACCOUNT_NS: u64 = 300_000_000;
-
 /// The worker was runnable without a CPU: its next sample says for how long since the one before.
 fn starved(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
-    let after = cx.samples_in(segment.tid, segment.from_ns, segment.to_ns + ACCOUNT_NS);
+    let after = cx.samples_in(segment.tid, segment.from_ns, segment.to_ns + thresholds::stale_ns());
     let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
     Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
 }
@@ -375,24 +362,25 @@ fn gil(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     Some((covered, Claim { blocker, ..Claim::of(Cause::GilWait, segment) }))
 }
 
-/// An estimated wait longer than this belongs to one sample only where the sample before saw the
-/// same.
-const APART_NS: u64 = 50_000_000;
-
 /// Whether samples account for all of a wait for the GIL. The first sample of a thread says nothing
 /// of the time long before: the thread may not have been there.
 fn is_watched(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
     let gil = |s: &Sample| s.wait == WaitKind::Gil;
-    let before =
-        || cx.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
-    wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)
+    let before = || {
+        cx.samples_in(
+            wait.tid,
+            wait.from_ns.saturating_sub(thresholds::sample_valid_ns()),
+            wait.from_ns + 1,
+        )
+    };
+    wait.exact || wait.ns() <= thresholds::sample_valid_ns() || before().last().is_some_and(gil)
 }
 
 /// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running
 /// in between: a thread that computes and loses its CPU waits for no GIL.
 fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) -> bool) -> bool {
     let passes = |s: &&Segment<'_>| {
-        s.state == State::Ready || s.state == State::Run && s.ns() < long_work::ASKING_NS
+        s.state == State::Ready || s.state == State::Run && s.ns() < thresholds::asking_ns()
     };
     let before = all[..at].iter().rev().find(|s| !passes(s));
     let after = all[at + 1..].iter().find(|s| !passes(s));

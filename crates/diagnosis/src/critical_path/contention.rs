@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 
 use analysis::resource::Resource;
+use analysis::thresholds;
 use analysis::timeline::State;
 use format::wait::WaitKind;
 
@@ -92,13 +93,10 @@ fn nearest(slices: &[Slice<'_>], long: &[bool], at: usize) -> Option<Claim> {
 /// Whether the thread hardly ran between two of its intervals.
 fn hardly_runs(slices: &[Slice<'_>], a: usize, b: usize) -> bool {
     let between = &slices[a.min(b) + 1..a.max(b)];
-    between.iter().all(|p| p.segment.state != State::Run || p.segment.ns() < long_work::ASKING_NS)
+    between
+        .iter()
+        .all(|p| p.segment.state != State::Run || p.segment.ns() < thresholds::asking_ns())
 }
-
-/// Runs so short, and so many in a row, are no time slices.
-const SLIVER_NS: u64 = 50_000;
-
-const MANY: usize = 8;
 
 /// Takes time without a CPU between runs of microseconds from cpu-starved. Of a request's
 /// intervals, in order.
@@ -113,7 +111,8 @@ pub(crate) fn doubt_short_runs(slices: &mut [Slice<'_>]) {
         let mut runs: Vec<u64> =
             runs.map(|part| part.iter().map(|p| p.segment.ns()).sum()).collect();
         runs.sort_unstable();
-        if runs.len() < MANY || runs[runs.len() / 2] >= SLIVER_NS {
+        if runs.len() < thresholds::short_runs() || runs[runs.len() / 2] >= thresholds::sliver_ns()
+        {
             continue;
         }
         for slice in stretch.iter_mut().filter(|p| p.claim.cause == Cause::CpuStarved) {

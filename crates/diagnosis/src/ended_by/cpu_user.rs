@@ -1,5 +1,6 @@
 //! The thread of this process that had a CPU while another one had none.
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 
 use crate::claim::Blocker;
@@ -7,16 +8,13 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 
-/// Intervals shorter than this are a turn of the scheduler's.
-const TURN_NS: u64 = 1_000_000;
-
 /// The thread of this process that had a CPU most while `segment` had none, if its threads took
 /// at least half of all that the process may use; None where others of the machine did, or how
 /// many there are is not known. Cost: a timeline of each thread.
 pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let cpus = cx.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
     let (from, to) = (segment.from_ns, segment.to_ns);
-    if segment.ns() < TURN_NS {
+    if segment.ns() < thresholds::turn_ns() {
         return None;
     }
     let ran = |tid: u32| -> u64 {
@@ -35,7 +33,7 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
         let tally: Vec<(u32, u64)> =
             all.iter().filter(|(ns, _)| *ns > 0).map(|(ns, tid)| (*tid, *ns)).collect();
         let lost = if ours { Dropped::LessEvidence } else { Dropped::TooLittle };
-        let least = Threshold::part("cpu-user.part-of-all-cpus", 0.5);
+        let least = Threshold::part("cpu-user.part-of-all-cpus", thresholds::half());
         compare::keep_tally(
             cx,
             question,

@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -28,16 +29,7 @@ use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
 use crate::facts::long_work;
 use crate::memo::{Readings, WholeGilWait};
 
-/// A reading is valid for this long at most.
-const READING_NS: u64 = 100_000_000;
-
-/// How far around an interval its whole wait is followed, and how far at first.
-const SPAN_NS: u64 = 3_200_000_000;
-
 const FIRST_SPAN_NS: u64 = 50_000_000;
-
-/// How far a sample of another thread may lie from the wait asked about.
-const NEAR_NS: u64 = 60_000_000;
 
 impl Readings {
     /// Of a capture. Cost: all its samples, once.
@@ -52,13 +44,15 @@ impl Readings {
     /// The holders of the GIL in `[from, to)`, besides `not`: begin, end, and holder of each time
     /// that a reading covers.
     fn held(&self, (from, to): (u64, u64), not: u32) -> Vec<(u64, u64, u32)> {
-        let first = self.0.partition_point(|(t, _)| *t < from.saturating_sub(READING_NS));
+        let first =
+            self.0.partition_point(|(t, _)| *t < from.saturating_sub(thresholds::sampled_ns()));
         let until = self.0.partition_point(|(t, _)| *t < to);
         let all = &self.0[first..];
         let own = (0..until.saturating_sub(first)).filter_map(|i| {
             let (at, holder) = all[i];
             let next = all.get(i + 1).map_or(u64::MAX, |(t, _)| *t);
-            let (begin, end) = (at.max(from), next.min(at.saturating_add(READING_NS)).min(to));
+            let (begin, end) =
+                (at.max(from), next.min(at.saturating_add(thresholds::sampled_ns())).min(to));
             (begin < end && holder != not).then_some((begin, end, holder))
         });
         own.collect()
@@ -93,7 +87,7 @@ pub(crate) fn holder_in(cx: &Context<'_>, waiter: u32, (from, to): (u64, u64)) -
     let (tid, _) = *tally.iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
     let by = Inference::GilHolder;
     let question = Question { by, waiter, from_ns: from, to_ns: to };
-    let apart = Threshold::ns("gil-holder-read.reading-holds-for", READING_NS);
+    let apart = Threshold::ns("gil-holder-read.reading-holds-for", thresholds::sampled_ns());
     let won = (Some(tid), Dropped::LessEvidence);
     compare::keep_tally(cx, question, (&tally, Fact::Time), won, &[apart]);
     Some(Blocker::thread(tid, cx.main_stack(tid, from, to), true, by))
@@ -181,7 +175,7 @@ fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
     let passes = |s: &&Segment<'_>| match s.state {
         State::Wait => s.wait() == WaitKind::Gil,
         State::Ready => true,
-        State::Run => s.ns() < long_work::ASKING_NS,
+        State::Run => s.ns() < thresholds::asking_ns(),
         State::Unknown => false,
     };
     let mut span_ns = FIRST_SPAN_NS;
@@ -194,7 +188,7 @@ fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
         let last = behind.take_while(passes).last().map_or(to, |s| s.to_ns.max(to));
         // One that reaches an edge may go on behind it.
         let whole = first > begin && last < end;
-        if whole || span_ns >= SPAN_NS {
+        if whole || span_ns >= thresholds::one_activity_ns() {
             return (first, last);
         }
         span_ns *= 4;
@@ -210,7 +204,11 @@ pub fn busiest(cx: &Context<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u
     // A thread that was never in Python code (the recorder's threads, a library's own) has no
     // GIL.
     let python = |tid: u32| {
-        let samples = cx.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+        let samples = cx.samples_in(
+            tid,
+            from_ns.saturating_sub(thresholds::sample_near_ns()),
+            to_ns + thresholds::sample_near_ns(),
+        );
         samples.iter().any(|s| cx.frames.of(s.stack).any(|f| !f.native))
     };
     let others = cx.capture.samples.keys().filter(|tid| **tid != not && python(**tid));

@@ -1,6 +1,7 @@
 //! The one thread that was in the very call, or the function, that waits, and did something else
 //! there: a lock inside of C code is taken and used by one line.
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -31,7 +32,7 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
     if !tally.is_empty() {
         let question = Question::about(Inference::InsideCall, segment);
         let lost = if first.is_some() { Dropped::Ambiguous } else { Dropped::TooLittle };
-        let least = Threshold::part("inside-the-call.part-of-wait", 0.5);
+        let least = Threshold::part("inside-the-call.part-of-wait", thresholds::half());
         compare::keep_tally(cx, question, (&tally, Fact::Time), (won, lost), &[least]);
     }
     won

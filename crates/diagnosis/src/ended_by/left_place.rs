@@ -9,6 +9,7 @@
 //! that is off the CPU is not sampled again: it was there until it came back.
 
 use analysis::frames::{Owner, Place};
+use analysis::thresholds::{self, is_part};
 use analysis::timeline::Segment;
 use capture::read::Frame;
 use format::record::Sample;
@@ -19,15 +20,6 @@ use crate::compare::{Contest, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads, waiting};
-
-/// Samples further apart than this say nothing of when an interval in a function ended.
-const APART_NS: u64 = 250_000_000;
-
-/// What the clocks of two threads' samples may differ by.
-const SLACK_NS: u64 = 5_000_000;
-
-/// An interval in a function takes at least this part of the wait.
-const LEAST_PART: u64 = 4;
 
 /// A thread's interval in one function, and whether it waited for a lock there.
 pub(crate) struct InFunction {
@@ -48,7 +40,7 @@ impl InFunction {
     pub(crate) fn ended_with(&self, wait: &EndedWait) -> bool {
         let ends_then = self.gone_ns >= wait.end.0 && self.last_ns <= wait.end.1;
         let stayed_ns = self.gone_ns.saturating_sub(self.first_ns.max(wait.from));
-        ends_then && stayed_ns * LEAST_PART >= wait.end.1 - wait.from
+        ends_then && is_part(stayed_ns, thresholds::comparable_part(), wait.end.1 - wait.from)
     }
 }
 
@@ -81,8 +73,9 @@ pub(crate) fn end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWai
     let last = if segment.exact { until } else { last };
     let done_ns = cx.request_end(segment.tid, last).filter(|done| *done <= until);
     let until = done_ns.unwrap_or(until);
-    let end = (last.saturating_sub(SLACK_NS), until + SLACK_NS);
-    let known = done_ns.is_some() || until.saturating_sub(last) <= APART_NS;
+    let end =
+        (last.saturating_sub(thresholds::clock_slack_ns()), until + thresholds::clock_slack_ns());
+    let known = done_ns.is_some() || until.saturating_sub(last) <= thresholds::samples_apart_ns();
     let stack = segment.stack();
     known.then_some(EndedWait { stack, lock, from, end, done_ns, knows: true })
 }
@@ -93,7 +86,9 @@ pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<E
     let own = segment.sample.filter(|s| asks(cx, s))?;
     let samples = cx.samples_in(segment.tid, 0, u64::MAX);
     let at = samples.partition_point(|s| s.t_ns < own.t_ns);
-    let near = |pair: &&[Sample]| asks(cx, &pair[1]) && pair[1].t_ns - pair[0].t_ns <= APART_NS;
+    let near = |pair: &&[Sample]| {
+        asks(cx, &pair[1]) && pair[1].t_ns - pair[0].t_ns <= thresholds::samples_apart_ns()
+    };
     let back = samples[..=at].windows(2).rev().take_while(|p| near(p) && asks(cx, &p[0]));
     let first = back.last().map_or(own, |pair| &pair[0]);
     let later = samples[at..].windows(2).take_while(near).last();
@@ -104,15 +99,21 @@ pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<E
     let seen_ns = after.map(|s| s.t_ns).into_iter().chain(done_ns).min();
     let until = asked.map(|off| off.in_ns).or(seen_ns)?;
     let in_vain = asked.map_or(last.t_ns, |off| off.out_ns);
-    let end = (in_vain.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
-    let known = until.saturating_sub(in_vain) <= APART_NS && first.t_ns < until;
+    let end = (
+        in_vain.saturating_sub(thresholds::clock_slack_ns()),
+        until.saturating_add(thresholds::clock_slack_ns()),
+    );
+    let known =
+        until.saturating_sub(in_vain) <= thresholds::samples_apart_ns() && first.t_ns < until;
     let (stack, lock, from) = (segment.stack(), 0, first.t_ns);
     known.then_some(EndedWait { stack, lock, from, end, done_ns: None, knows: false })
 }
 
 /// The same; None where the samples around the end are too far apart.
 pub(crate) fn near_end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
-    end_of(cx, segment).filter(|wait| wait.end.1 - wait.end.0 <= APART_NS + 2 * SLACK_NS)
+    end_of(cx, segment).filter(|wait| {
+        wait.end.1 - wait.end.0 <= thresholds::samples_apart_ns() + 2 * thresholds::clock_slack_ns()
+    })
 }
 
 /// When a wait for a file lock ended.
@@ -122,10 +123,15 @@ pub(crate) fn end_of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Optio
     let (from, until) = wait.times();
     let last = cx.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
     let last = if segment.exact { until } else { last };
-    if waiting::is_still_waiting(cx, segment) || until.saturating_sub(last) > APART_NS {
+    if waiting::is_still_waiting(cx, segment)
+        || until.saturating_sub(last) > thresholds::samples_apart_ns()
+    {
         return None;
     }
-    let end = (last.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
+    let end = (
+        last.saturating_sub(thresholds::clock_slack_ns()),
+        until.saturating_add(thresholds::clock_slack_ns()),
+    );
     let (stack, lock) = (segment.stack(), own.target);
     Some(EndedWait { stack, lock, from, end, done_ns: None, knows: false })
 }
@@ -138,10 +144,13 @@ pub(crate) fn end_of_await(
     until_ns: u64,
     knows: bool,
 ) -> Option<EndedWait> {
-    if until_ns.saturating_sub(seen_ns.1) > APART_NS {
+    if until_ns.saturating_sub(seen_ns.1) > thresholds::samples_apart_ns() {
         return None;
     }
-    let end = (seen_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
+    let end = (
+        seen_ns.1.saturating_sub(thresholds::clock_slack_ns()),
+        until_ns + thresholds::clock_slack_ns(),
+    );
     Some(EndedWait { stack, lock: 0, from: seen_ns.0, end, done_ns: None, knows })
 }
 
@@ -195,8 +204,10 @@ pub(crate) fn thread(
         let lost = if one { Dropped::LessEvidence } else { Dropped::Ambiguous };
         let times = (whole.from_ns, whole.to_ns);
         let candidates = contest.candidates(cx, times, (won, lost), evidence);
-        let least = Threshold::part("left-when-wait-ended.part-of-wait", 1.0 / LEAST_PART as f64);
-        let apart = Threshold::ns("left-when-wait-ended.samples-apart", APART_NS);
+        let least =
+            Threshold::part("left-when-wait-ended.part-of-wait", thresholds::comparable_part());
+        let apart =
+            Threshold::ns("left-when-wait-ended.samples-apart", thresholds::samples_apart_ns());
         let question = Question::about(Inference::LeftPlace, segment);
         cx.trace.put(question.answered(candidates, vec![least, apart]));
     }
@@ -209,7 +220,9 @@ pub(crate) fn that_ended(cx: &Context<'_>, not: u32, wait: &EndedWait) -> Vec<In
     let others = cx.capture.samples.keys().copied().filter(|tid| *tid != not);
     let last = |tid: u32| {
         let own = intervals(cx, tid, wait).into_iter().rev();
-        let mut ended = own.filter(|s| s.ended_with(wait) && s.gone_ns - s.last_ns <= APART_NS);
+        let mut ended = own.filter(|s| {
+            s.ended_with(wait) && s.gone_ns - s.last_ns <= thresholds::samples_apart_ns()
+        });
         ended.next()
     };
     let mut all: Vec<InFunction> = others.filter_map(last).collect();
@@ -244,7 +257,7 @@ pub(crate) fn intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InF
 /// meanwhile.
 pub(crate) fn outer_intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
     let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && f.function != "<module>";
-    let samples = cx.samples_in(tid, wait.from, wait.end.1 + APART_NS);
+    let samples = cx.samples_in(tid, wait.from, wait.end.1 + thresholds::samples_apart_ns());
     let mut stacks: Vec<u32> = samples.iter().map(|s| s.stack).collect();
     stacks.sort_unstable();
     stacks.dedup();
@@ -277,7 +290,7 @@ fn intervals_at(
     let still_there =
         before.filter(|s| threads::off_cpu_until(cx, tid, s.t_ns).is_some_and(|t| t > from));
     let begin_ns = still_there.map_or(from, |s| s.t_ns);
-    let samples = cx.samples_in(tid, begin_ns, end.1 + APART_NS);
+    let samples = cx.samples_in(tid, begin_ns, end.1 + thresholds::samples_apart_ns());
     let works = |s: &Sample| {
         let parked = threads::waits_for_work(cx, tid, s);
         let waits = s.wait == WaitKind::Futex;
@@ -301,7 +314,9 @@ fn intervals_at(
         let out = threads::off_cpu_until(cx, tid, last.t_ns);
         let last_ns = out.map_or(last.t_ns, |t| t.max(last.t_ns));
         let gone = gone.or(out).map(|t| t.max(last_ns));
-        let gone = gone.filter(|t| done == Some(*t) || t.saturating_sub(last_ns) <= APART_NS);
+        let gone = gone.filter(|t| {
+            done == Some(*t) || t.saturating_sub(last_ns) <= thresholds::samples_apart_ns()
+        });
         let (Some(gone_ns), Some(place)) = (gone, place(last)) else { continue };
         if !is_behind(cx, stack, &place) {
             let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);

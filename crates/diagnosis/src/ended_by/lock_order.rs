@@ -10,6 +10,7 @@
 //! timeline of each thread that was seen to wait in a futex with a time limit during the wait.
 
 use analysis::frames::Owner;
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use capture::read::Frame;
 use format::record::{Sample, TARGET_IS_NAME};
@@ -20,20 +21,6 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, waiting};
-
-/// How long after one gave up the other went on, by switch records.
-const THEN_NS: u64 = 20_000_000;
-
-/// By samples alone, which lie so far apart.
-const SAMPLES_APART_NS: u64 = 100_000_000;
-
-/// Nobody gives up sooner; of a convoy at a lock there are tens of thousands of waits shorter than
-/// that.
-const SHORT_NS: u64 = 1_000_000;
-
-/// A wait takes at least this part of the other: the last thread of a deadlock comes when the other
-/// has waited for a while.
-const LEAST_PART: u64 = 5;
 
 /// A wait of one of the two.
 struct Wait {
@@ -62,7 +49,7 @@ struct Partner {
 /// which `segment` waits for, until one of them gave up; None where it may have been otherwise.
 pub fn inverted(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let own = lock_wait(cx, segment, &[])?;
-    if own.end_ns.saturating_sub(own.begin_ns) < SHORT_NS {
+    if own.end_ns.saturating_sub(own.begin_ns) < thresholds::turn_ns() {
         return None;
     }
     // Of all of the wait, whichever part of it is asked about.
@@ -101,7 +88,7 @@ fn partner(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partne
 /// The partner of `tid`, which waits behind nobody and is not the thread of `segment`.
 fn partner_of(cx: &Context<'_>, segment: &Segment<'_>, tid: u32) -> Option<Partner> {
     let timeline = cx.timeline(tid, segment.from_ns, segment.to_ns);
-    let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+    let wait = longest_wait(&timeline, comparable_ns(segment))?;
     let theirs = lock_wait(cx, &wait, &[segment.tid])?;
     let partner = partner(cx, &theirs.whole(&wait), &theirs)?;
     (!partner.is_behind && partner.tid != segment.tid).then_some(partner)
@@ -117,7 +104,7 @@ fn ahead(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partner>
     });
     let crossed = waits.filter_map(|tid| {
         let timeline = cx.timeline(tid, segment.from_ns, segment.to_ns);
-        let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+        let wait = longest_wait(&timeline, comparable_ns(segment))?;
         let theirs = lock_wait(cx, &wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
         let partner = partner(cx, &theirs.whole(&wait), &theirs).filter(|p| !p.is_behind)?;
         let other = partner.tid != segment.tid;
@@ -137,7 +124,7 @@ fn crosses(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait, tid: u32) -> Opt
         return None;
     }
     let timeline = cx.timeline(tid, segment.from_ns, segment.to_ns);
-    let other = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+    let other = longest_wait(&timeline, comparable_ns(segment))?;
     let wait = lock_wait(cx, &other, &[segment.tid])?;
     let exact = segment.exact && other.exact;
     let pair = wait.lock != own.lock && releases_other(exact, own, &wait);
@@ -192,6 +179,12 @@ fn is_in(frame: &Frame<'_>, file: &str) -> bool {
     frame.file == file && frame.function != "<module>"
 }
 
+/// A wait of at least this length is comparable with `segment`: the last thread of a deadlock comes
+/// when the other has waited for a while.
+fn comparable_ns(segment: &Segment<'_>) -> u64 {
+    (segment.ns() as f64 * thresholds::comparable_part()) as u64
+}
+
 /// A segment of the longest wait for one lock, if that took more than `least_ns`.
 fn longest_wait<'c>(timeline: &[Segment<'c>], least_ns: u64) -> Option<Segment<'c>> {
     let wait = analysis::waits::longest_lock(timeline).filter(|wait| wait.waited_ns > least_ns);
@@ -200,8 +193,11 @@ fn longest_wait<'c>(timeline: &[Segment<'c>], least_ns: u64) -> Option<Segment<'
 
 /// Whether the one wait ended because the other was given up. `exact`: by switch records.
 fn releases_other(exact: bool, a: &Wait, b: &Wait) -> bool {
-    let (before_ns, then_ns) =
-        if exact { (0, THEN_NS) } else { (SAMPLES_APART_NS, SAMPLES_APART_NS) };
+    let (before_ns, then_ns) = if exact {
+        (0, thresholds::short_wait_ns())
+    } else {
+        (thresholds::sampled_ns(), thresholds::sampled_ns())
+    };
     let follows = |first: &Wait, next: &Wait| {
         let late = next.end_ns.saturating_add(before_ns) >= first.end_ns;
         first.gave_up && late && next.end_ns <= first.end_ns.saturating_add(then_ns)

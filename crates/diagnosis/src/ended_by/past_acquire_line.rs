@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use analysis::frames::Owner;
 use analysis::resource::Resource;
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 
@@ -24,10 +25,6 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads};
-
-/// A sample is valid for this time behind it at most, unless switch records show that its thread
-/// was off the CPU.
-const SAMPLE_HOLDS_NS: u64 = 50_000_000;
 
 /// Function and file.
 type Function = (String, String);
@@ -131,7 +128,7 @@ fn holdings(cx: &Context<'_>, pool: &Function) -> Held {
 /// request.
 fn holds_until(cx: &Context<'_>, tid: u32, sample: &Sample, next: Option<&Sample>) -> u64 {
     let out_ns = threads::off_cpu_until(cx, tid, sample.t_ns).unwrap_or(0);
-    let most_ns = sample.t_ns.saturating_add(SAMPLE_HOLDS_NS).max(out_ns);
+    let most_ns = sample.t_ns.saturating_add(thresholds::sample_valid_ns()).max(out_ns);
     let done = cx.request_end(tid, sample.t_ns);
     next.map(|s| s.t_ns).into_iter().chain(done).fold(most_ns, u64::min)
 }
@@ -164,7 +161,7 @@ fn holder(cx: &Context<'_>, held: &Held, wait: &Segment<'_>) -> Option<Blocker> 
         let tally: Vec<(u32, u64)> =
             threads.iter().map(|((_, tid), (ns, _))| (*tid, *ns)).collect();
         let lost = if enough { Dropped::LessEvidence } else { Dropped::TooLittle };
-        let least = Threshold::part("past-acquire-line.part-of-wait", 0.5);
+        let least = Threshold::part("past-acquire-line.part-of-wait", thresholds::half());
         let won = (enough.then_some(tid), lost);
         compare::keep_tally_of_group(cx, question, (&tally, Fact::Time), won, &[least]);
     }

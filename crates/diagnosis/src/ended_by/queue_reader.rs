@@ -1,5 +1,6 @@
 //! The thread that is to empty the full queue that is waited for.
 
+use analysis::thresholds::{self, is_part};
 use analysis::timeline::Segment;
 use capture::read::Frame;
 use format::record::Sample;
@@ -15,7 +16,6 @@ use crate::facts::{pools, threads};
 /// the code that waits for most of the while, at something else than a pool; None if several were,
 /// at different places.
 pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    const LEAST_LOOKS: usize = 3;
     let (from, to) = (segment.from_ns, segment.to_ns);
     let file = cx.frames.innermost_user(segment.stack())?.file;
     let is_in = |f: &Frame<'_>| f.file == file && f.function != "<module>";
@@ -30,12 +30,14 @@ pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let was_there = |tid: u32| {
         let before = cx.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;
         let until = threads::off_cpu_until(cx, tid, before.t_ns)?.min(to);
-        (until.saturating_sub(before.t_ns.max(from)) * 4 >= (to - from) * 3).then_some(tid)
+        is_part(until.saturating_sub(before.t_ns.max(from)), thresholds::main_part(), to - from)
+            .then_some(tid)
     };
     let able = |tid: u32| {
         let samples = cx.samples_in(tid, begin.min(from), end.max(to));
         let there = samples.iter().filter(|s| works(s)).count();
-        let often = there >= LEAST_LOOKS && there * 4 >= samples.len() * 3;
+        let often = there >= thresholds::repeated()
+            && is_part(there as u64, thresholds::main_part(), samples.len() as u64);
         often.then_some(tid).or_else(|| was_there(tid))
     };
     let mut all: Vec<u32> = cx.capture.samples.keys().copied().collect();

@@ -8,6 +8,7 @@
 //! Missing on purpose: the kernel's record of the wakeup (`wakeup_record`); it is asked first.
 
 use analysis::signatures::{Pattern, Stdlib};
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -18,20 +19,13 @@ use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads, waiting};
 use crate::memo::WaitEnd;
 
-/// All that wait at a Barrier go on within this time: each takes its lock in turn.
-const TOGETHER_NS: u64 = 20_000_000;
-
-/// A convoy at a lock is tens of thousands of waits a second, and each question is one to every
-/// thread: of waits shorter than the first that end within the second, one is asked about.
-const SHORT_WAIT_NS: u64 = 1_000_000;
-
 const SHORT_WAITS_NS: u64 = 10_000_000;
 
 /// Which thread left a function when the wait ended, as far as that was asked for.
 pub(crate) type LeftPlace<'a> = &'a dyn Fn() -> Option<u32>;
 
 fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
-    match to_ns.saturating_sub(from_ns) < SHORT_WAIT_NS {
+    match to_ns.saturating_sub(from_ns) < thresholds::turn_ns() {
         true => WaitEnd::In(to_ns / SHORT_WAITS_NS),
         false => WaitEnd::At(to_ns),
     }
@@ -80,7 +74,10 @@ fn ran_before(
     (from, to): (u64, u64),
     left_place: LeftPlace<'_>,
 ) -> Option<u32> {
-    let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
+    let just_before_ns = match segment.exact {
+        true => thresholds::just_before_ns(),
+        false => thresholds::just_before_sampled_ns(),
+    };
     let found = ran_shortly_before(cx, segment, (from, to), just_before_ns, left_place);
     found.or_else(|| {
         let late_ns = ready_before(cx, segment.tid, to).min((to - from) / 2);
@@ -164,7 +161,7 @@ fn ran_then(
     let remembers = cx.trace.wants(segment.from_ns, segment.to_ns);
     let mut contest = Contest::of(others, remembers);
     contest.keep(Dropped::DidNotRun, |tid| {
-        threads::ran_in(cx, tid, to.saturating_sub(just_before_ns), to + 50_000)
+        threads::ran_in(cx, tid, to.saturating_sub(just_before_ns), to + thresholds::sliver_ns())
     });
     contest.keep(Dropped::WaitsForTheSame, |tid| {
         let mut seen = cx.samples_in(tid, from, to).iter();
@@ -265,7 +262,7 @@ fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: 
     // Waiters at one Barrier are woken together; others at the same place are at other ones.
     let barrier = Pattern::Within(4, Stdlib::BarrierWait);
     let barrier = cx.frames.fits(segment.stack(), barrier);
-    if barrier && to_ns - first > TOGETHER_NS {
+    if barrier && to_ns - first > thresholds::short_wait_ns() {
         to_ns
     } else {
         first

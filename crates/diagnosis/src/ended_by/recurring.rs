@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
+use analysis::thresholds::{self, is_part};
 use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
@@ -28,29 +29,16 @@ use crate::ended_by::left_place::{self, EndedWait, InFunction};
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::{threads, waiting};
 
-/// So many waits, this far apart, must have ended.
-const LEAST_ENDS: usize = 3;
+/// A chance of no more than the first must be left, and the next best's must be so many times
+/// larger.
+fn by_records() -> (f64, f64) {
+    (thresholds::recurring_chance(), thresholds::recurring_lead())
+}
 
-const APART_NS: u64 = 100_000_000;
-
-const ASKED_APART_NS: u64 = 300_000_000;
-
-/// A chance of no more than this must be left, and the next best's must be so many times larger.
 /// Samples say less than records, of which there are more to be mistaken in.
-const BY_RECORDS: (f64, f64) = (1e-3, 100.0);
-
-const BY_EXITS: (f64, f64) = (1e-2, 10.0);
-
-/// So short a time before an end a thread must have run; nearer than this is no better.
-const JUST_BEFORE_NS: u64 = 3_000_000;
-
-const NEAR_NS: u64 = 200_000;
-
-/// Waits shorter than this part of the longest are for something else: a Condition's own lock.
-const SHORT: u64 = 10;
-
-/// A thread that ended several waits did so at this part of them, by their lengths.
-const OFTEN: f64 = 0.74;
+fn by_exits() -> (f64, f64) {
+    (thresholds::exits_chance(), thresholds::exits_lead())
+}
 
 /// More ends than these add nothing new.
 const ENDS_MAX: usize = 64;
@@ -100,8 +88,8 @@ fn name_by_records(cx: &Context<'_>, slices: &mut [Weighed<'_>]) -> bool {
     let mut ended: Vec<Ended> = waits.filter_map(|s| whole(cx, s)).collect();
     ended.sort_unstable_by_key(|e| e.to_ns);
     let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
-    ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
-    let ended = first_of_each(ended, APART_NS, |e| e.to_ns);
+    ended.retain(|e| is_part(e.to_ns - e.from_ns, thresholds::small_part(), longest_ns));
+    let ended = first_of_each(ended, thresholds::sampled_ns(), |e| e.to_ns);
     let found = before_each(cx, &tids, &ended);
     let longest =
         slices.iter().map(|w| &w.slice.segment).filter(|s| has_exact_end(s)).max_by_key(|s| s.ns());
@@ -110,9 +98,9 @@ fn name_by_records(cx: &Context<'_>, slices: &mut [Weighed<'_>]) -> bool {
             let stack = cx.main_stack(*tid, wait.from_ns, wait.to_ns);
             (Subject::Thread(*tid), cx.frames.innermost(stack))
         };
-        keep(cx, (Inference::Recurring, wait), (&found, BY_RECORDS), shown);
+        keep(cx, (Inference::Recurring, wait), (&found, by_records()), shown);
     }
-    let Some(tid) = clearly_best(found, BY_RECORDS) else { return false };
+    let Some(tid) = clearly_best(found, by_records()) else { return false };
     let mut any = false;
     for w in slices.iter_mut().filter(|w| has_exact_end(&w.slice.segment)) {
         let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
@@ -172,9 +160,13 @@ fn name_by_exits(
     all.sort_unstable_by_key(|(tid, wait)| (wait.end.1, wait.from, *tid));
     let waited_ns = |(_, wait): &(u32, EndedWait)| wait.end.1.saturating_sub(wait.from);
     let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
-    all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
+    all.retain(|wait| is_part(waited_ns(wait), thresholds::small_part(), longest_ns));
     // A thread that asks again comes late, and may be released by one that asked sooner.
-    let apart_ns = if slices.iter().all(is_asked_for_again) { ASKED_APART_NS } else { APART_NS };
+    let apart_ns = if slices.iter().all(is_asked_for_again) {
+        thresholds::stale_ns()
+    } else {
+        thresholds::sampled_ns()
+    };
     let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
     let left_at_ends: Vec<LeftAtEnd> =
         first.iter().map(|(tid, wait)| left_at_end(cx, *tid, wait, &exits_of)).collect();
@@ -186,9 +178,9 @@ fn name_by_exits(
             let at = left.and_then(|left| cx.frames.of(left.stack).find(is_it));
             (Subject::Code, at.map(|at| cx.frames.place(&at)))
         };
-        keep(cx, (Inference::RecurringExit, wait), (&found, BY_EXITS), shown);
+        keep(cx, (Inference::RecurringExit, wait), (&found, by_exits()), shown);
     }
-    let Some(function) = clearly_best(found, BY_EXITS) else { return false };
+    let Some(function) = clearly_best(found, by_exits()) else { return false };
     for (w, wait) in slices.iter_mut().zip(ends) {
         // Waits that ended with the first were ended then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
@@ -236,7 +228,7 @@ fn left_at_end(
         let exit = exits.iter().find(|s| s.ended_with(wait))?;
         let rough_ns = (wait.end.1 - wait.end.0) + exit.gone_ns.saturating_sub(exit.last_ns);
         // Where both left with their requests, it is known how far apart they were.
-        let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(JUST_BEFORE_NS);
+        let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(thresholds::just_before_ns());
         let may_ns = wait.done_ns.zip(exit.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
         let not_one = (1.0 - may_ns as f64 / waited_ns).max(0.0);
         let is_it = |f: &Frame<'_>| f.function == exit.place.qualified && f.file == exit.place.file;
@@ -257,7 +249,8 @@ fn left_at_each(ends: &[LeftAtEnd]) -> Vec<(f64, Function)> {
     let chance = |function: &Function| -> Option<f64> {
         let left = ends.iter().filter_map(|end| Some((end.waited_ns, end.left.get(function)?)));
         let ns: f64 = left.clone().map(|(ns, _)| ns).sum();
-        let often = left.clone().count() >= LEAST_ENDS && ns >= OFTEN * all_ns;
+        let often = left.clone().count() >= thresholds::repeated()
+            && ns >= thresholds::main_part() * all_ns;
         often.then(|| left.map(|(_, left)| left.chance).product())
     };
     let all: BTreeSet<&Function> = ends.iter().flat_map(|end| end.left.keys()).collect();
@@ -313,11 +306,11 @@ fn keep<T: Ord + Clone>(
     let thresholds = match id {
         Inference::Recurring => vec![
             Threshold::part("recurring-waker.most-chance", most.0),
-            Threshold::count("recurring-waker.least-ends", LEAST_ENDS),
+            Threshold::count("recurring-waker.least-ends", thresholds::repeated()),
         ],
         _ => vec![
             Threshold::part("recurring-exit.most-chance", most.0),
-            Threshold::count("recurring-exit.least-ends", LEAST_ENDS),
+            Threshold::count("recurring-exit.least-ends", thresholds::repeated()),
         ],
     };
     let comparison = Question::about(id, wait).answered((candidates, more), thresholds);
@@ -352,7 +345,7 @@ fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> V
 /// The threads, none of `waiters`, that ran just before each end, and how likely that was by
 /// chance.
 fn before_each(cx: &Context<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, u32)> {
-    if ended.len() < LEAST_ENDS {
+    if ended.len() < thresholds::repeated() {
         return Vec::new();
     }
     let others = cx.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
@@ -375,13 +368,13 @@ fn chance_of(cx: &Context<'_>, tid: u32, end: Ended) -> Option<f64> {
     let last = during.last()?;
     // It ran at the end, or so long before.
     let before_ns = if last.in_ns <= to { 0 } else { to - last.out_ns };
-    if before_ns > JUST_BEFORE_NS {
+    if before_ns > thresholds::just_before_ns() {
         return None;
     }
     let away = |o: &OffCpu| o.in_ns.min(to).saturating_sub(o.out_ns.max(from));
     // A damaged capture may say that it was away twice at once.
     let away_ns = during.iter().map(away).fold(0, u64::saturating_add);
     let ran_ns = (to - from).saturating_sub(away_ns) as f64;
-    let near_ns = before_ns.max(NEAR_NS) as f64 * during.len() as f64;
+    let near_ns = before_ns.max(thresholds::sampling_cost_ns()) as f64 * during.len() as f64;
     Some(((ran_ns + near_ns) / (to - from) as f64).min(1.0))
 }

@@ -8,22 +8,19 @@
 
 use std::collections::HashMap;
 
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use capture::read::TaskRow;
 use format::record::Await;
 use format::wait::{AwaitKind, HolderSource};
 
-use crate::claim::{Blocker, SEEN_NS};
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::holder;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{activity, pools};
-
-/// How far a sample of the holder may be from a sample of the waiter: of several waiters for one
-/// lock, only one at a time has its holder searched for.
-const NEAR_NS: u64 = 40_000_000;
 
 /// The task that blocked `row`, as far as it was seen.
 pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Blocker> {
@@ -37,7 +34,7 @@ pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -
     let holders = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
     let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
     let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
-    let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
+    let near = found.t_ns.abs_diff(asked.t_ns) <= thresholds::task_holder_ns();
     let (by, measured) = match asked.how {
         HolderSource::Refers => (Inference::TaskReference, false),
         _ => (Inference::TaskHolder, true),
@@ -61,7 +58,10 @@ pub fn holder_of_any<'c>(
     holder(cx, line, segment)
         .or_else(|| {
             let own = line.row;
-            let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+            let (from, to) = (
+                segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
+                segment.to_ns + thresholds::await_seen_ns(),
+            );
             let fellow = |r: &&Await| {
                 r.holder != 0 && r.kind == own.kind && cx.same_place(r.stack, own.stack)
             };
@@ -107,7 +107,8 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
     let samples = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
     let its = samples.iter().filter(|h| h.task == row.holder && h.stack != 0);
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
-    let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
+    let near = segment.from_ns.saturating_sub(thresholds::await_seen_ns())
+        ..segment.to_ns + thresholds::await_seen_ns();
     let (doing, by) = (Some(awaits::activity(cx, found)), Inference::UsualWaker);
     let blocker = Blocker { doing, ..Blocker::thread(segment.tid, found.stack, false, by) };
     let near = near.contains(&found.t_ns);
@@ -141,7 +142,10 @@ pub fn likely_holder(
         |row: &Await| row.request == 0 && awaits::busy_outside(cx, row) && awaits::is_own(cx, row);
     let fills = pools::awaits_room(cx, own.stack);
     let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
-    let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+    let (from, to) = (
+        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
+        segment.to_ns + thresholds::await_seen_ns(),
+    );
     let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
     for row in cx.await_samples_between(from, to) {
         let other = row.request != own.request && row.task != own.task && row.stack != 0;
@@ -194,7 +198,7 @@ fn keep_tasks(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one: boo
     };
     let shown = able.iter().take(CANDIDATES).map(candidate).collect();
     let more = able.len().saturating_sub(CANDIDATES);
-    let least = Threshold::part("task-in-same-code.part-of-wait", 0.5);
+    let least = Threshold::part("task-in-same-code.part-of-wait", thresholds::half());
     let question = Question::about(Inference::SameCode, segment);
     cx.trace.put(question.answered((shown, more), vec![least]));
 }

@@ -3,6 +3,7 @@
 //! How it works: samples read it from the object that is joined. Else it is a thread that was seen
 //! during the wait, in the code of the file that waits, and never behind it.
 
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::Sample;
 use format::wait::{HolderSource, WaitKind};
@@ -50,21 +51,22 @@ pub fn ended_at(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
 fn lives_until(cx: &Context<'_>, tid: u32, t_ns: u64, exact: bool) -> bool {
     let seen = cx.capture.samples.get(&tid).and_then(|s| s.last()).map_or(0, |s| s.t_ns);
     let off = cx.capture.off_cpu.get(&tid).and_then(|o| o.last()).map_or(0, |o| o.in_ns);
-    seen.max(off) + if exact { 60_000_000 } else { 300_000_000 } >= t_ns
+    let near_ns = match exact {
+        true => thresholds::sample_near_ns(),
+        false => thresholds::stale_ns(),
+    };
+    seen.max(off) + near_ns >= t_ns
 }
 
 /// Whether anything was recorded of `tid` later than `t_ns`: a thread that waited for an end
 /// until then waited for another thread's.
 pub(crate) fn lives_behind(cx: &Context<'_>, tid: u32, t_ns: u64) -> bool {
-    /// What a thread does after it let those go that wait for its end.
-    const LAST_NS: u64 = 100_000_000;
     let seen = cx.capture.samples.get(&tid).and_then(|s| s.last()).map_or(0, |s| s.t_ns);
     let off = cx.capture.off_cpu.get(&tid).and_then(|o| o.last()).map_or(0, |o| o.out_ns);
-    seen.max(off) > t_ns + LAST_NS
+    seen.max(off) > t_ns + thresholds::sampled_ns()
 }
 
 /// Whether the first that was recorded of `tid` is not much older than `t_ns`.
 pub(crate) fn is_born_at(cx: &Context<'_>, tid: u32, t_ns: u64) -> bool {
-    const BEFORE_NS: u64 = 200_000_000;
-    threads::first_seen(cx, tid).is_none_or(|first| first + BEFORE_NS >= t_ns)
+    threads::first_seen(cx, tid).is_none_or(|first| first + 2 * thresholds::sampled_ns() >= t_ns)
 }

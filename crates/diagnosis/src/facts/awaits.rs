@@ -11,24 +11,13 @@ use std::collections::HashMap;
 
 use analysis::frames::{last_part, Owner};
 use analysis::requests::Judged;
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::AwaitKind;
 
 use crate::context::Context;
 use crate::doing::Doing;
-
-/// A moment further from every sample of the task is not explained by any. Tasks that do not move
-/// are sampled every 100 ms.
-const REACH_NS: u64 = 300_000_000;
-
-/// Between two samples that found the task in the same await it was there all the while, however
-/// rare the samples were: on a busy service there is no budget for more. A task that left and came
-/// back within that time is taken for one that did not leave.
-const ALIKE_NS: u64 = 3_000_000_000;
-
-/// A wait that lasted this close to its time limit ended by it.
-const TIMER_SLACK_NS: u64 = 5_000_000;
 
 /// What the tasks of one request were seen to await, one at a time.
 pub struct AwaitTimeline<'c> {
@@ -102,9 +91,12 @@ impl<'c> AwaitTimeline<'c> {
         };
         let mut at = segment.from_ns;
         // Only the samples that can be nearest to some moment of the segment.
-        let first = self.seen.partition_point(|r| r.t_ns + ALIKE_NS < segment.from_ns);
+        let first =
+            self.seen.partition_point(|r| r.t_ns + thresholds::one_activity_ns() < segment.from_ns);
         for (i, row) in self.seen.iter().enumerate().skip(first) {
-            if at >= segment.to_ns || row.t_ns.saturating_sub(ALIKE_NS) >= segment.to_ns {
+            if at >= segment.to_ns
+                || row.t_ns.saturating_sub(thresholds::one_activity_ns()) >= segment.to_ns
+            {
                 break;
             }
             let next = self.seen.get(i + 1).copied();
@@ -159,7 +151,10 @@ impl<'c> AwaitTimeline<'c> {
         let to = end.checked_sub(1).and_then(at).unwrap_or(row.t_ns);
         let before = first.checked_sub(1).and_then(at).unwrap_or(self.span_ns.0);
         let after = at(end).unwrap_or(self.span_ns.1);
-        let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
+        let (before, after) = (
+            before.max(from.saturating_sub(thresholds::stale_ns())),
+            after.min(to + thresholds::stale_ns()),
+        );
         let (least_ns, most_ns) = (to.saturating_sub(from), after.saturating_sub(before));
         Awaited { row, least_ns, most_ns, seen_ns: (from, to), until_ns: after }
     }
@@ -169,20 +164,21 @@ impl Awaited<'_> {
     /// Whether it may have ended because its time was up: no shorter, as far as the samples show.
     pub fn timed_out(&self) -> bool {
         let limit = self.row.timeout_ns;
-        let possible = self.most_ns + TIMER_SLACK_NS >= limit;
-        limit > 0 && possible && self.least_ns <= limit + TIMER_SLACK_NS
+        let possible = self.most_ns + thresholds::clock_slack_ns() >= limit;
+        limit > 0 && possible && self.least_ns <= limit + thresholds::clock_slack_ns()
     }
 }
 
 /// How far from `row`, towards the sample beside it, `row` is valid for the task.
 fn reach_ns(row: &Await, beside: Option<&Await>) -> u64 {
     let alike = beside.is_some_and(|other| {
-        same(Some(row), Some(other)) && row.t_ns.abs_diff(other.t_ns) <= ALIKE_NS
+        same(Some(row), Some(other))
+            && row.t_ns.abs_diff(other.t_ns) <= thresholds::one_activity_ns()
     });
     if alike {
-        ALIKE_NS
+        thresholds::one_activity_ns()
     } else {
-        REACH_NS
+        thresholds::stale_ns()
     }
 }
 

@@ -4,6 +4,7 @@
 //! storage traffic. What it promises: the difference of two readings around the interval, far
 //! enough apart to say something, or nothing.
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 use format::usage::Usage;
@@ -15,15 +16,12 @@ use crate::doing::Doing;
 /// What the thread of `segment` used around it, by the readings of its samples; None when these
 /// cover too little. Cost: a walk over the samples within a quarter of a second.
 pub fn usage_around(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
-    /// Kernel and user time come in steps of 10 ms: a shorter interval says nothing.
-    const LEAST_NS: u64 = 80_000_000;
-    const AROUND_NS: u64 = 250_000_000;
     let middle = segment.from_ns + segment.ns() / 2;
     let read = |s: &Sample| s.usage().map(|usage| (s.t_ns, usage));
     let near = cx.samples_in(
         segment.tid,
-        segment.from_ns.saturating_sub(AROUND_NS),
-        segment.to_ns + AROUND_NS,
+        segment.from_ns.saturating_sub(thresholds::samples_apart_ns()),
+        segment.to_ns + thresholds::samples_apart_ns(),
     );
     let readings: Vec<(u64, Usage)> = near.iter().filter_map(read).collect();
     let (mut first, mut last) = {
@@ -33,7 +31,7 @@ pub fn usage_around(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
     // Outwards from the segment, until the interval is long enough.
     loop {
         let (begin, end) = (readings.get(first)?, readings.get(last.min(readings.len() - 1))?);
-        if end.0.saturating_sub(begin.0) >= LEAST_NS {
+        if end.0.saturating_sub(begin.0) >= thresholds::usage_ns() {
             return Some(end.1.since(begin.1));
         }
         let (before, after) = (first > 0, last + 1 < readings.len());
@@ -54,24 +52,9 @@ pub fn usage_around(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
     }
 }
 
-/// A fault of one small page costs 0.3 to 10 us; kernel time beyond this per fault went elsewhere.
-pub(crate) const FAULT_US: u64 = 25;
-
 pub(crate) fn is_fault(wait: WaitKind) -> bool {
     matches!(wait, WaitKind::Fault | WaitKind::Memory)
 }
-
-/// A wait longer than this is judged by its own samples.
-const SHORT_NS: u64 = 20_000_000;
-
-/// So far around such a wait samples of others are considered; at the very place, where the wait is
-/// an estimate.
-const AROUND_NS: u64 = 100_000_000;
-
-const AROUND_AT_PLACE_NS: u64 = 200_000_000;
-
-/// So many of them at faults.
-const LEAST_LOOKS: usize = 3;
 
 /// Whether this short wait, which is amid faults, has no sample. Without switch records the
 /// thread's times show that there was one: between two samples it neither ran nor was runnable for
@@ -81,7 +64,7 @@ pub(crate) fn is_one_of_many(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
     (!segment.sampled || segment.state == State::Unknown)
         && open
-        && segment.ns() <= SHORT_NS
+        && segment.ns() <= thresholds::short_wait_ns()
         && match segment.exact {
             true => is_amid_faults(cx, segment),
             false => is_amid_faults_at_its_place(cx, segment),
@@ -91,13 +74,13 @@ pub(crate) fn is_one_of_many(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 /// Whether samples of the thread shortly before and behind found it blocked by faults, several
 /// times and mostly: faults that read from storage take longer in the kernel than others.
 pub(crate) fn is_amid_faults(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
-    is_amid(cx, segment, AROUND_NS, |_| true)
+    is_amid(cx, segment, thresholds::sampled_ns(), |_| true)
 }
 
 fn is_amid_faults_at_its_place(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let place = cx.frames.innermost_user(segment.stack());
     place.is_some()
-        && is_amid(cx, segment, AROUND_AT_PLACE_NS, |sample| {
+        && is_amid(cx, segment, 2 * thresholds::sampled_ns(), |sample| {
             cx.frames.innermost_user(sample.stack) == place
         })
 }
@@ -113,16 +96,13 @@ fn is_amid(
     let samples = cx.samples_in(segment.tid, from_ns, segment.to_ns + around_ns).iter();
     let waits = samples.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));
     let faults = waits.clone().filter(|s| is_fault(s.wait) && counts(s)).count();
-    faults >= LEAST_LOOKS && faults * 2 > waits.count()
+    faults >= thresholds::repeated() && faults * 2 > waits.count()
 }
 
 /// Whether a thread that ran was in the kernel more than half of the time.
 pub fn is_mostly_kernel(used: Usage) -> bool {
     used.system_us > used.user_us
 }
-
-/// Storage traffic that explains kernel time: at least this many KiB a second of it.
-pub(crate) const LEAST_KIB_A_SECOND: u64 = 10_000;
 
 /// Whether it waited for the kernel to provide memory: blocked by faults, in a short wait amid
 /// faults, or on a CPU with enough faults to explain the kernel's time.
@@ -131,7 +111,8 @@ pub(crate) fn waits_for_memory(cx: &Context<'_>, segment: &Segment<'_>) -> bool 
         State::Wait => segment.sampled && is_fault(segment.wait()) || is_one_of_many(cx, segment),
         State::Unknown => is_one_of_many(cx, segment),
         State::Run => usage_around(cx, segment).is_some_and(|used| {
-            let cheap = || u64::from(used.system_us) <= FAULT_US * u64::from(used.faults);
+            let cheap =
+                || u64::from(used.system_us) <= thresholds::fault_us() * u64::from(used.faults);
             is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(cx, segment))
         }),
         State::Ready => false,
@@ -141,7 +122,7 @@ pub(crate) fn waits_for_memory(cx: &Context<'_>, segment: &Segment<'_>) -> bool 
 /// Whether a thread that was on a CPU was mostly in the kernel, moving data from or to storage.
 pub(crate) fn moves_storage(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     usage_around(cx, segment).filter(|used| is_mostly_kernel(*used)).is_some_and(|used| {
-        let enough = u64::from(used.system_us) * LEAST_KIB_A_SECOND / 1_000_000;
+        let enough = u64::from(used.system_us) * thresholds::storage_kib() as u64 / 1_000_000;
         u64::from(used.storage_kib) >= enough.max(1)
     })
 }

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use capture::read::Capture;
 use format::wait::WaitKind;
@@ -15,18 +16,7 @@ use format::wait::WaitKind;
 use crate::context::Context;
 use crate::memo::Burst;
 
-/// How far around a moment a burst is followed, and how far at first: most are short, and a
-/// timeline of seconds is expensive.
-const SPAN_NS: u64 = 3_000_000_000;
-
 const FIRST_SPAN_NS: u64 = 100_000_000;
-
-/// A wait as short as this does not end a burst.
-const BREAK_NS: u64 = 20_000_000;
-
-/// A thread that has just asked for the GIL, or asks for it again, runs for less than this in
-/// between.
-pub(crate) const ASKING_NS: u64 = 2_000_000;
 
 /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself,
 /// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
@@ -112,10 +102,10 @@ fn burst(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> 
         let found = burst_within(&cx.timeline(tid, begin, end), ends, (from_ns, to_ns));
         // One that reaches an edge goes on behind it, or a wait there was cut to what is no break.
         let whole = (begin == first || found.from_ns > begin) && (end == last || found.to_ns < end);
-        if whole || span_ns >= SPAN_NS {
+        if whole || span_ns >= thresholds::one_activity_ns() {
             return found;
         }
-        span_ns = (span_ns * 4).min(SPAN_NS);
+        span_ns = (span_ns * 4).min(thresholds::one_activity_ns());
     }
 }
 
@@ -129,7 +119,7 @@ fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64))
     };
     let works = |i: &usize| match all[*i].state {
         State::Run | State::Ready => true,
-        State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < BREAK_NS,
+        State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < thresholds::short_wait_ns(),
         State::Unknown => false,
     };
     let before = (0..all.len()).rev().skip_while(|i| all[*i].from_ns >= from_ns);

@@ -1,6 +1,7 @@
 //! Of another thread around a wait: whether it ran, waited for others, had no work, or computed all
 //! the while.
 
+use analysis::thresholds;
 use analysis::timeline::State;
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
@@ -22,8 +23,7 @@ pub fn first_seen(cx: &Context<'_>, tid: u32) -> Option<u64> {
 
 /// The same; None where no sample has it soon.
 pub fn ready_at_most(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
-    const SOON_NS: u64 = 100_000_000;
-    let next = cx.samples_in(tid, t_ns, t_ns.saturating_add(SOON_NS)).first();
+    let next = cx.samples_in(tid, t_ns, t_ns.saturating_add(thresholds::sampled_ns())).first();
     next.filter(|s| s.flags & flag::TIMES != 0).map(|s| s.run_delay_ns)
 }
 
@@ -31,23 +31,27 @@ pub fn ready_at_most(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
 /// queue), as far as switch records show: it delayed nobody by its own work. A thread whose
 /// wait began or ended well within is not meant.
 pub(crate) fn is_parked(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-    /// It may have run this long at either end.
-    const EDGE_NS: u64 = 2_000_000;
     let Some(off) = cx.capture.off_cpu.get(&tid) else { return false };
-    let whole = off[..off.partition_point(|o| o.out_ns <= from_ns + EDGE_NS)].last();
-    let Some(whole) = whole.filter(|o| o.in_ns + EDGE_NS >= to_ns) else { return false };
+    let whole =
+        off[..off.partition_point(|o| o.out_ns <= from_ns + thresholds::asking_ns())].last();
+    let Some(whole) = whole.filter(|o| o.in_ns + thresholds::asking_ns() >= to_ns) else {
+        return false;
+    };
     let seen = cx.samples_in(tid, whole.out_ns, whole.in_ns);
-    to_ns - from_ns > 10 * EDGE_NS && seen.iter().any(|s| s.wait == WaitKind::Futex)
+    to_ns - from_ns > thresholds::short_wait_ns() && seen.iter().any(|s| s.wait == WaitKind::Futex)
 }
 
 /// Whether `tid` computed from well before a wait to well behind it, and at the same things:
 /// nothing that it did had to do with that wait.
 pub(crate) fn computes_on(cx: &Context<'_>, tid: u32, (begin_ns, end_ns): (u64, u64)) -> bool {
-    const WELL_NS: u64 = 30_000_000;
-    const FAR_NS: u64 = 250_000_000;
-    let samples = cx.samples_in(tid, begin_ns.saturating_sub(FAR_NS), end_ns + FAR_NS);
+    let samples = cx.samples_in(
+        tid,
+        begin_ns.saturating_sub(thresholds::samples_apart_ns()),
+        end_ns + thresholds::samples_apart_ns(),
+    );
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return false };
-    let around = first.t_ns + WELL_NS <= begin_ns && last.t_ns >= end_ns + WELL_NS;
+    let around = first.t_ns + thresholds::just_before_sampled_ns() <= begin_ns
+        && last.t_ns >= end_ns + thresholds::just_before_sampled_ns();
     if !around || samples.iter().any(|s| s.wait != WaitKind::Running) {
         return false;
     }

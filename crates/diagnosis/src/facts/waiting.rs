@@ -5,17 +5,12 @@
 //! Python's by the address of the object.
 
 use analysis::signatures::{Pattern, Stdlib};
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::wait::WaitKind;
 
 use crate::context::Context;
-
-/// A thread that waits is sampled this often.
-const SAMPLED_NS: u64 = 100_000_000;
-
-/// A wait that ends this close to its time limit ended by it.
-const TIMER_SLACK_NS: u64 = 3_000_000;
 
 /// Whether the wait ended because its time was up: nobody ended it.
 pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
@@ -26,8 +21,10 @@ pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     // By samples alone, of a thread that was not seen again, it lasted up to one more sample
     // longer.
     let slack_ns = match last {
-        Some(last) if !segment.exact && last.t_ns <= end_ns => SAMPLED_NS + TIMER_SLACK_NS,
-        _ => TIMER_SLACK_NS,
+        Some(last) if !segment.exact && last.t_ns <= end_ns => {
+            thresholds::sampled_ns() + thresholds::just_before_ns()
+        }
+        _ => thresholds::just_before_ns(),
     };
     end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::thresholds;
 use analysis::timeline::State;
 
 use crate::cause::Cause;
@@ -135,17 +136,14 @@ pub fn tids(cx: &Context<'_>, group: &Group<'_>) -> Vec<u32> {
     let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
     tids.sort_by(|a, b| b.1.total_cmp(&a.1));
     let most = tids.first().map_or(0.0, |(_, sum)| *sum);
-    tids.retain(|(_, sum)| *sum * 10.0 >= most);
+    tids.retain(|(_, sum)| *sum >= thresholds::small_part() * most);
     tids.into_iter().map(|(tid, _)| tid).collect()
 }
 
 /// Whether at least half of the excess has a culprit that was measured, or recorded by the kernel.
 pub fn is_measured(group: &Group<'_>) -> bool {
-    measured_part(group) >= MEASURED_MIN
+    measured_part(group) >= thresholds::half()
 }
-
-/// Of a confirmed finding's excess so much has a culprit that was measured.
-pub const MEASURED_MIN: f64 = 0.5;
 
 /// The part of the excess with a culprit that was measured, or recorded by the kernel.
 pub fn measured_part(group: &Group<'_>) -> f64 {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use analysis::frames::{is_part_of_a_function, Owner, Place};
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
+use analysis::thresholds;
 use analysis::timeline::State;
 use capture::read::Frame;
 
@@ -137,7 +138,7 @@ fn join_strays<'c>(cx: &Context<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Ve
     }
     let main = |g: &Group<'_>| {
         g.culprit.is_some()
-            && sums.get(&spot(g)).is_some_and(|s| g.excess_ns() >= groups::MAIN_PATH * s)
+            && sums.get(&spot(g)).is_some_and(|s| g.excess_ns() >= thresholds::main_part() * s)
     };
     let (mut kept, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(main);
     for group in others {
@@ -182,7 +183,10 @@ fn join_small<'c>(cx: &Context<'c>, cause: Cause, mut groups: Vec<Group<'c>>) ->
     let mut kept: Vec<Group<'c>> = Vec::new();
     for group in groups {
         match kept.first_mut() {
-            Some(first) if group.excess_ns() < groups::SMALL * total || group.place.is_none() => {
+            Some(first)
+                if group.excess_ns() < thresholds::small_part() * total
+                    || group.place.is_none() =>
+            {
                 first.slices.extend(group.slices);
             }
             _ => kept.push(group),
@@ -206,7 +210,7 @@ fn by_function<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> 
     while !rest.is_empty() {
         let weight: f64 = rest.iter().map(|w| w.excess_ns).sum();
         let function = deepest_function(cx, &rest);
-        let small = weight < groups::SMALL * total;
+        let small = weight < thresholds::small_part() * total;
         match (function, groups.first_mut()) {
             (_, Some(first)) if small => {
                 first.slices.append(&mut rest);
@@ -326,7 +330,7 @@ fn deepest_function(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<Place> {
         match depth {
             // At the root the heaviest is taken whatever its part: the rest becomes another group.
             0 => total = weight,
-            _ if weight < groups::MAIN_PATH * total => return found,
+            _ if weight < thresholds::main_part() * total => return found,
             _ => {}
         }
         let here = |p: &&Place| p.qualified == function && p.file == file;

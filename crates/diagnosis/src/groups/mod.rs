@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
+use analysis::thresholds;
 
 use crate::cause::Cause;
 use crate::claim::Weighed;
@@ -98,7 +99,7 @@ pub(crate) fn finish<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>
     let known = |w: &&Weighed<'_>| w.slice.claim.blocker.is_some();
     let blamed_ns: f64 = slices.iter().filter(known).map(|w| w.excess_ns).sum();
     let all: f64 = slices.iter().map(|w| w.excess_ns).sum();
-    let culprit = culprit.filter(|_| blamed_ns >= SMALL * all);
+    let culprit = culprit.filter(|_| blamed_ns >= thresholds::small_part() * all);
     // Nor does the waker of one wait say anything of waits that nobody ended.
     let in_vain =
         |w: &&Weighed<'_>| w.slice.claim.resource.as_ref().is_some_and(Resource::is_in_vain);
@@ -122,9 +123,3 @@ fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> 
     }
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
 }
-
-/// Groups smaller than this part of their cause join the largest.
-const SMALL: f64 = 0.1;
-
-/// A child must carry this part of its parent's weight to be followed downwards.
-pub(crate) const MAIN_PATH: f64 = 0.75;

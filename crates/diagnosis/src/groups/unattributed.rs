@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use analysis::frames::Place;
+use analysis::thresholds;
 
 use crate::cause::Cause;
 use crate::context::Context;
@@ -67,7 +68,8 @@ pub(crate) fn join_without_blocker<'c>(
         let own = spot(&group);
         let there = |g: &&mut Group<'_>| own.is_some() && g.culprit.is_some() && spot(g) == own;
         let sum: f64 = held.iter_mut().filter(there).map(|g| g.excess_ns()).sum();
-        let most = held.iter_mut().filter(there).find(|g| g.excess_ns() >= groups::MAIN_PATH * sum);
+        let most =
+            held.iter_mut().filter(there).find(|g| g.excess_ns() >= thresholds::main_part() * sum);
         match most {
             Some(one) => {
                 one.slices.extend(group.slices);

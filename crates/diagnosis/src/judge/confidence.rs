@@ -4,6 +4,7 @@
 //! inference, or not only of slow requests lowers it, and says so in words. What it promises:
 //! nothing raises it.
 
+use analysis::thresholds;
 use analysis::timeline::State;
 
 use super::material::Material;
@@ -19,29 +20,8 @@ use crate::groups::{blame, Group};
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
 
-/// Of a confirmed finding's excess so much has exact times.
-const EXACT_MIN: f64 = 0.8;
-
-/// And so much was seen by a sample; of less than the second it is possible at most.
-const SEEN_MIN: f64 = 0.5;
-
-const SEEN_LITTLE: f64 = 0.1;
-
-/// More of it without a CPU says that the machine was crowded.
-const NO_CPU_MAX: f64 = 0.75;
-
-/// More of it on threads that were inferred makes it an inference.
-const INFERRED_MAX: f64 = 0.2;
-
-/// More of it in waits that may yet end by their time limit says little of the threads that were to
-/// end them.
-const UNENDED_MAX: f64 = 0.5;
-
-/// A smaller share of everything is not confirmed.
-const SHARE_MIN: f64 = 0.3;
-
-/// If more of the normal requests have it too, it explains little.
-const NORMAL_MAX: f64 = 0.2;
+/// A smaller part is not given as a number.
+const HARDLY_ANY: f64 = 0.01;
 
 /// How sure a finding is, what kept it from more, and what that rests on.
 pub(crate) struct Sure {
@@ -49,9 +29,6 @@ pub(crate) struct Sure {
     pub(crate) missing: Vec<String>,
     pub(crate) checks: Vec<Check>,
 }
-
-/// Fewer normal requests than these say little of what one slow request has that they have not.
-const FEW_NORMAL: usize = 5;
 
 /// Whether threads that came and went may be why there were none: none were lost, or there was
 /// a burst of thread creation.
@@ -119,7 +96,12 @@ pub(crate) fn of(
         lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
     }
     let exact = part(&|p| p.slice.segment.exact);
-    if !check("exact-times.least", exact, EXACT_MIN, exact >= EXACT_MIN) {
+    if !check(
+        "exact-times.least",
+        exact,
+        thresholds::exact_part(),
+        exact >= thresholds::exact_part(),
+    ) {
         let state = judge.cx.capture.meta.sources.iter().find(|(n, _)| n == "switches");
         let text = match state.map_or("off", |(_, s)| s.as_str()) {
             on if on.starts_with("on") && blind(judge, group) && !paused(judge) => {
@@ -145,13 +127,14 @@ pub(crate) fn of(
     }
     let seen = part(&|p| p.slice.claim.seen);
     let unseen = group.place.is_none() && group.cause != Cause::Stopped;
-    let seen_enough = unseen || seen >= SEEN_MIN;
-    if !check("seen-by-a-sample.least", seen, SEEN_MIN, seen_enough) {
+    let seen_enough = unseen || seen >= thresholds::half();
+    if !check("seen-by-a-sample.least", seen, thresholds::half(), seen_enough) {
         let text = match seen {
-            seen if seen < 0.01 => "hardly any of it was seen by a sample".to_owned(),
+            seen if seen < HARDLY_ANY => "hardly any of it was seen by a sample".to_owned(),
             seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
         };
-        let to = if seen < SEEN_LITTLE { Confidence::Possible } else { Confidence::Likely };
+        let to =
+            if seen < thresholds::small_part() { Confidence::Possible } else { Confidence::Likely };
         lower(to, text, &mut level);
     }
     let waits = blame::waits(judge.cx, group);
@@ -159,7 +142,7 @@ pub(crate) fn of(
     use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
     if matches!(waits, LockWait | GilWait | DeadlockTimeout | PoolWait) {
         let enough = blame::is_measured(group);
-        check("blocker-measured.least", measured, blame::MEASURED_MIN, enough);
+        check("blocker-measured.least", measured, thresholds::half(), enough);
     }
     if matches!(waits, LockWait | GilWait) && !blame::is_measured(group) {
         let resource = group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
@@ -187,7 +170,9 @@ pub(crate) fn of(
         };
         let text = match group.culprit {
             Some(_) if blame::is_task(group) => INFERRED_TASK,
-            Some(_) if part(&recorded) > 0.5 => "who had it is taken to be who ended the wait",
+            Some(_) if part(&recorded) > thresholds::half() => {
+                "who had it is taken to be who ended the wait"
+            }
             Some(_) => "who had it was inferred from who ran when the wait ended",
             None => "who had it was not seen",
         };
@@ -195,24 +180,34 @@ pub(crate) fn of(
     }
     let unended = part(&|p| may_yet_time_out(judge, &p.slice));
     if group.culprit.is_none()
-        && !check("unended.most", unended, UNENDED_MAX, unended <= UNENDED_MAX)
+        && !check("unended.most", unended, thresholds::half(), unended <= thresholds::half())
     {
         let text = "most of its waits had a time limit and had not ended when the capture was made";
         lower(Confidence::Possible, text.to_owned(), &mut level);
     }
     let of_a_loop = |p: &Weighed<'_>| downstream_wait::is_a_loops(p.slice.claim.resource.as_ref());
-    if group.cause == Cause::DownstreamWait && part(&of_a_loop) > 0.5 {
+    if group.cause == Cause::DownstreamWait && part(&of_a_loop) > thresholds::half() {
         let text = "it is an event loop; what its tasks awaited was not read";
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
     let starved = part(&|p| p.slice.segment.state == State::Ready);
     let still = matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled | Cause::Stopped);
-    if !check("no-cpu.most", starved, NO_CPU_MAX, still || starved <= NO_CPU_MAX) {
+    if !check(
+        "no-cpu.most",
+        starved,
+        thresholds::main_part(),
+        still || starved <= thresholds::main_part(),
+    ) {
         let text = "the machine was crowded: for most of it the work had no CPU";
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
     let inferred = part(&|p| p.slice.claim.inferred);
-    if !check("through-inferred-thread.most", inferred, INFERRED_MAX, inferred <= INFERRED_MAX) {
+    if !check(
+        "through-inferred-thread.most",
+        inferred,
+        thresholds::doubtful_part(),
+        inferred <= thresholds::doubtful_part(),
+    ) {
         let text = "which thread the request waited for was inferred from who ran when it ended";
         lower(Confidence::Likely, text.to_owned(), &mut level);
     }
@@ -221,21 +216,26 @@ pub(crate) fn of(
         let to = if group.cause == Cause::Fork { Confidence::Likely } else { least };
         lower(to, "no stack was seen".to_owned(), &mut level);
     }
-    if !check("share.least", share, SHARE_MIN, share >= SHARE_MIN) {
+    if !check(
+        "share.least",
+        share,
+        thresholds::confirmed_share(),
+        share >= thresholds::confirmed_share(),
+    ) {
         level = level.min(Confidence::Likely);
     }
     let usual = normal as f64 / judge.controls.len().max(1) as f64;
-    let rare = !(normal * 5 > judge.controls.len() && normal > 0);
-    if !check("normal-requests-with-it.most", usual, NORMAL_MAX, rare) {
+    let rare = !(normal > 0 && usual > thresholds::doubtful_part());
+    if !check("normal-requests-with-it.most", usual, thresholds::doubtful_part(), rare) {
         let text = format!("{normal} of {} normal requests have it too", judge.controls.len());
         lower(Confidence::Possible, text, &mut level);
-    } else if slow == 1 && share < 0.8 {
+    } else if slow == 1 && share < thresholds::exact_part() {
         lower(Confidence::Likely, "only one slow request has it".to_owned(), &mut level);
     }
     if judge.controls.is_empty() {
         let text = "no normal request was there to compare with";
         lower(Confidence::Likely, text.to_owned(), &mut level);
-    } else if slow == 1 && judge.controls.len() < FEW_NORMAL {
+    } else if slow == 1 && judge.controls.len() < thresholds::few_requests() {
         let text = format!("one slow request, and {} to compare with", judge.controls.len());
         lower(Confidence::Likely, text, &mut level);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
+use analysis::thresholds;
 use analysis::timeline::State;
 use analysis::waits::merged_by_request;
 
@@ -20,15 +21,6 @@ use crate::groups::{blame, unattributed, Group};
 use crate::judge::{confidence, explanation};
 use crate::reported::{callers, repeats, retries, running_task, unexplained, waiters, wakeups};
 
-/// Smallest share that is reported.
-const LEAST_SHARE: f64 = 0.05;
-
-/// Smallest part of a finding's time in native code that is reported.
-const LEAST_NATIVE: f64 = 0.1;
-
-/// Slow requests of one name, and none that is normal, from which on that is said.
-const ALONE: usize = 5;
-
 /// Other places in the report of a finding.
 const ELSEWHERE: usize = 3;
 
@@ -37,7 +29,7 @@ const TRACES: usize = 3;
 
 pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Finding> {
     let share = group.excess_ns() / judge.excess.max(1.0);
-    if share < LEAST_SHARE {
+    if share < thresholds::reported_part() {
         return None;
     }
     let slow = slow_with(judge, &group, share);
@@ -82,7 +74,8 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let summary = (row.sentence)(&described);
     let places = unattributed::other_places(judge.cx, group).into_iter();
     let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
-    let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
+    let elsewhere: Vec<_> =
+        parts.filter(|p| p.1 >= thresholds::reported_part()).take(ELSEWHERE).collect();
     let caller = callers::of_group(judge.cx, group, own.repeats.as_ref());
     // Where no stack was seen, the request that it cost most.
     let costliest = || group.slices.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
@@ -148,7 +141,7 @@ fn waiter(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(Place, Vec<Str
 fn alone(judge: &Material<'_, '_>, slow: &[usize]) -> Option<String> {
     let name = |i: &usize| judge.requests.slow[*i].row.name;
     let own = name(slow.first()?);
-    let one = slow.len() >= ALONE && slow.iter().all(|i| name(i) == own);
+    let one = slow.len() >= thresholds::few_requests() && slow.iter().all(|i| name(i) == own);
     let normal = &judge.requests.normal;
     if !one || normal.is_empty() || normal.iter().any(|r| r.row.name == own) {
         return None;
@@ -170,7 +163,7 @@ fn repeats(judge: &Material<'_, '_>, group: &Group<'_>, slow: &[usize]) -> Optio
 /// Slow requests of which the group takes a tenth of the excess or more; of a group that is
 /// less than a fifth of everything, those of which it takes half as much as of everything.
 fn slow_with(judge: &Material<'_, '_>, group: &Group<'_>, share: f64) -> Vec<usize> {
-    let least = (share / 2.0).min(0.1);
+    let least = (share / 2.0).min(thresholds::small_part());
     let mut sums = vec![0.0; judge.requests.slow.len()];
     group.slices.iter().for_each(|p| sums[p.request] += p.excess_ns);
     let enough = |i: &usize| {
@@ -184,7 +177,7 @@ fn slow_with(judge: &Material<'_, '_>, group: &Group<'_>, share: f64) -> Vec<usi
 /// Control requests that spend at least a quarter as long on the same cause and place.
 fn normals_with(judge: &Material<'_, '_>, group: &Group<'_>, mean_ns: f64) -> usize {
     let ns = |spent: &Baseline| spent.get(&group.cause).copied().unwrap_or(0.0);
-    judge.spent.iter().filter(|spent| ns(spent) > 0.25 * mean_ns).count()
+    judge.spent.iter().filter(|spent| ns(spent) > thresholds::comparable_part() * mean_ns).count()
 }
 
 /// What the sentence about a group and the advice are made from.
@@ -302,7 +295,7 @@ fn native_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(String, f
     }
     let part = native as f64 / all.max(1) as f64;
     let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
-    (part >= LEAST_NATIVE).then_some((most, part))
+    (part >= thresholds::small_part()).then_some((most, part))
 }
 
 /// Of the requests `of`, which are in order.

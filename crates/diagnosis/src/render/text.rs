@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use analysis::frames::Place;
+use analysis::thresholds;
 use capture::read::{Capture, MetricRow, Text};
 use format::metric::Numbers;
 
@@ -218,11 +219,11 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
         .map(|(suspect, ms)| format!("{} {}", suspect.text(), ms_text(*ms)))
         .collect();
     let _ = writeln!(out, "Otherwise, per slow request: {}.", rest.join(", "));
-    if d.unexplained_share >= 0.05 {
+    if d.unexplained_share >= thresholds::reported_part() {
         let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
     }
     // Where all is sure, nothing was missed for it.
-    let sure = d.unexplained_share < 0.05
+    let sure = d.unexplained_share < thresholds::reported_part()
         && d.findings.iter().all(|f| f.confidence == Confidence::Confirmed);
     if let Some((skipped, passes)) = blind_passes(d.capture).filter(|_| !sure) {
         let _ = writeln!(
@@ -255,7 +256,6 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
 /// Passes of the sampler that sampled nothing since the budget was spent, and all, in the time of
 /// the capture; none where these are few.
 fn blind_passes(capture: &Capture) -> Option<(u64, u64)> {
-    const FEW: f64 = 0.1;
     let sum = |name: &str, what: Option<&str>| -> f64 {
         let is = |row: &&MetricRow| {
             let tagged = |value: &str| row.tags.iter().any(|(_, text)| is_text(text, value));
@@ -269,7 +269,7 @@ fn blind_passes(capture: &Capture) -> Option<(u64, u64)> {
     };
     let passes = sum("dashcam.sampler.passes", None);
     let skipped = sum("dashcam.losses", Some("passes_skipped"));
-    (skipped > FEW * passes).then_some((skipped as u64, passes as u64))
+    (skipped > thresholds::small_part() * passes).then_some((skipped as u64, passes as u64))
 }
 
 fn is_text(text: &Text, wanted: &str) -> bool {

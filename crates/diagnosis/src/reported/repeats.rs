@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use analysis::frames::{last_part, Owner, Place};
 use analysis::requests::Judged;
+use analysis::thresholds;
 use analysis::waits::ended_by_request;
 use analysis::words::target_and_limit;
 use capture::read::Capture;
@@ -22,7 +23,7 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::rule::{self, Counted, Repeats};
+use crate::causes::rule::{Counted, Repeats};
 use crate::claim::Weighed;
 use crate::context::Context;
 use crate::groups::Group;
@@ -30,12 +31,6 @@ use crate::groups::Group;
 pub const ADVICE: &str =
     "Ask once for all of them (a join, IN, a pipeline, eager loading) instead of \
      once for each.";
-
-/// A line carries at least this part of a finding to be the one that loops.
-const MAIN: f64 = 0.6;
-
-/// Spans that take less than this part of a finding's time are not what it is about.
-const LEAST: f64 = 0.5;
 
 /// Number and time of a request's spans of one name.
 type Tally = HashMap<u32, (usize, u64)>;
@@ -75,9 +70,9 @@ impl<'c> Counts<'c> {
             let sum = sums.entry(*name).or_default();
             (sum.0, sum.1) = (sum.0 + times, sum.1 + spent);
         }
-        let wanted = (LEAST * ns as f64) as u64;
+        let wanted = (thresholds::half() * ns as f64) as u64;
         let enough = |(_, (times, spent)): &(u32, (usize, u64))| {
-            *times >= rule::LOOP_CALLS_MIN * ids.len() && *spent >= wanted
+            *times >= thresholds::loop_calls() * ids.len() && *spent >= wanted
         };
         let (name, (times, _)) = sums.into_iter().filter(enough).max_by_key(|(_, (n, _))| *n)?;
         let own = |id: &u64| self.of.get(id).and_then(|t| t.get(&name)).map_or(0, |(n, _)| *n);
@@ -135,7 +130,7 @@ pub fn of_group(
     };
     let times = sum / slow.len();
     // A function of the program's own that the line called may be what loops.
-    let many = times >= rule::LOOP_CALLS_MIN && callee.is_some();
+    let many = times >= thresholds::loop_calls() && callee.is_some();
     many.then_some(Repeats { place, callee, times, normally: None, counted })
 }
 
@@ -196,7 +191,7 @@ fn main_line(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<(Place, Option<
     }
     let (line, weight) = lines.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let own = line.clone();
-    if weight < MAIN * total || cx.frames.owner(&own.file) != Owner::User {
+    if weight < thresholds::loop_line_part() * total || cx.frames.owner(&own.file) != Owner::User {
         return None;
     }
     let here = sums.into_iter().filter(|((place, callee), _)| *place == own && callee.is_some());

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use analysis::frames::{Owner, Place};
+use analysis::thresholds::{self, is_part};
 use analysis::waits::{ended_by_request, merged_by_request};
 use format::wait::WaitKind;
 
@@ -39,9 +40,6 @@ pub fn waits(group: &Group<'_>) -> usize {
     all.iter().filter(|(_, w)| w.seen || w.ns() * 2 >= least).count()
 }
 
-/// A wait shorter than this part of a request's longest pause is none.
-const SLIVER: u64 = 16;
-
 /// The function that the code of a sleep calls between its pauses, where samples show one most of
 /// the time: `call_stock`.
 pub fn called_between(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
@@ -51,7 +49,8 @@ pub fn called_between(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
     for own in all.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)) {
         // By estimates, a sliver of the next wait is at the end of a request at times: no pause.
         let most = own.iter().map(|(_, w)| w.ns()).max().unwrap_or(0);
-        let mut pauses = own.iter().map(|(_, w)| w).filter(|w| w.ns() * SLIVER >= most);
+        let mut pauses =
+            own.iter().map(|(_, w)| w).filter(|w| is_part(w.ns(), thresholds::small_part(), most));
         let Some(first) = pauses.next() else { continue };
         let last = pauses.next_back().unwrap_or(first);
         // A library that tries again calls it once more behind its last pause.

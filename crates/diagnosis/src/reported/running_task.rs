@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use analysis::thresholds;
+
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::groups::Group;
-
-/// Smallest part of a finding's time in one task that is reported.
-const LEAST: f64 = 0.1;
 
 /// The task that most of the time passed in, and which part of it did. None: of another cause, or
 /// hardly any was seen.
@@ -29,7 +28,7 @@ fn most<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     }
     let (task, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
     let part = ns as f64 / all.max(1) as f64;
-    (part >= LEAST).then(|| (cx.capture.name(task), part))
+    (part >= thresholds::small_part()).then(|| (cx.capture.name(task), part))
 }
 
 /// What the evidence says of it, and the part.
@@ -41,5 +40,5 @@ pub fn evidence(cx: &Context<'_>, group: &Group<'_>) -> Option<(String, f64)> {
 /// coroutine's says no more than the place does.
 pub fn named<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<&'c str> {
     let (task, part) = most(cx, group)?;
-    (part > 0.5 && !task.ends_with("()")).then_some(task)
+    (part > thresholds::half() && !task.ends_with("()")).then_some(task)
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use analysis::frames::{last_part, Owner};
+use analysis::thresholds;
 
 use crate::cause::Cause;
 use crate::context::Context;
@@ -13,9 +14,6 @@ use crate::groups::Group;
 const MOST: usize = 3;
 
 const CALLS: usize = 6;
-
-/// Smallest part of a finding's time that is reported.
-const LEAST: f64 = 0.05;
 
 /// The heaviest stacks of an unexplained finding, each as `handler() > price() > cache.py:31 get()`
 /// with its part of the finding's time, the heaviest first. None of other findings, and of time in
@@ -30,7 +28,7 @@ pub fn stacks(cx: &Context<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
         *sums.entry(calls(cx, w.slice.claim.stack)).or_default() += w.excess_ns;
     }
     let mut parts: Vec<_> = sums.into_iter().map(|(calls, ns)| (calls, ns / all)).collect();
-    parts.retain(|(calls, part)| !calls.is_empty() && *part >= LEAST);
+    parts.retain(|(calls, part)| !calls.is_empty() && *part >= thresholds::reported_part());
     parts.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     parts.truncate(MOST);
     parts
