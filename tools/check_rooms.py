@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "export": {"otlp", "format", "capture", "analysis"},
     "view": {"format", "capture", "analysis", "diagnosis"},
     "tables": {"format", "capture", "analysis", "diagnosis"},
-    "sim": {"format", "sys", "sampler", "capture", "diagnosis"},
+    "sim": {"format", "sys", "sampler", "capture", "analysis", "diagnosis", "golden"},
     "golden": {"format", "capture", "diagnosis", "symbols", "trigger"},
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
     "attach": {"sys"},

@@ -84,6 +84,22 @@ enum What {
         #[arg(long)]
         out: PathBuf,
     },
+    /// Varies each threshold of the diagnosis, and prints which verdicts move.
+    #[cfg(feature = "thresholds")]
+    Thresholds {
+        /// Simulated captures.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// By so many percent, down and up.
+        #[arg(long, default_value_t = 20.0)]
+        percent: f64,
+        /// Golden captures.
+        #[arg(long, default_value = "tests/captures")]
+        golden: PathBuf,
+        /// Threads that judge.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+    },
     /// Makes a failing seed small.
     Shrink {
         /// The seed.
@@ -103,6 +119,10 @@ fn main() -> ExitCode {
             one((seed, twin), !off, tight, (out, explain))
         }
         What::One { seed, off, twin, .. } => slowest(seed, !off, twin),
+        #[cfg(feature = "thresholds")]
+        What::Thresholds { seeds, percent, golden, threads } => {
+            thresholds(&golden, seeds, percent / 100.0, threads)
+        }
         What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
         What::Shrink { seed, off } => small(seed, !off),
     };
@@ -217,6 +237,21 @@ fn slowest(seed: u64, switches: bool, twin: bool) -> Result<(), String> {
             s.run_delay_ns / 1000
         );
     }
+    Ok(())
+}
+
+#[cfg(feature = "thresholds")]
+fn thresholds(
+    golden: &std::path::Path,
+    seeds: u64,
+    part: f64,
+    threads: usize,
+) -> Result<(), String> {
+    use sim::judge::sensitivity::{table, Captures};
+    let captures = Captures::read(golden, seeds)?;
+    let (golden, simulated) = captures.counts();
+    let effects = captures.effects(&[1.0 - part, 1.0 + part], threads);
+    println!("{golden} golden and {simulated} simulated captures.\n\n{}", table(&effects));
     Ok(())
 }
 

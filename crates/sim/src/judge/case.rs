@@ -12,7 +12,7 @@ use capture::read::Capture;
 use diagnosis::{Finding, Place};
 
 use crate::engine::World;
-use crate::program::{Answer, Program};
+use crate::program::{draw, Answer, Program};
 
 use super::truth::Truth;
 
@@ -109,6 +109,30 @@ pub fn verdicts(program: &Program, switches: bool) -> Result<[Verdict; 2], Strin
     Ok([program.slow_ns, tight(&world)].map(|slow_ns| said(&world, &capture, slow_ns)))
 }
 
+/// A run that is kept, to be judged again and again.
+pub struct Recorded {
+    /// The program.
+    pub program: Program,
+    capture: Capture,
+    truth: BTreeMap<&'static str, f64>,
+}
+
+impl Recorded {
+    /// Runs the sick program of a seed; an error if its capture cannot be written or read.
+    pub fn of(seed: u64, switches: bool) -> Result<Recorded, String> {
+        let program = draw::program(seed, true);
+        let mut world = World::new(&program, switches);
+        world.run();
+        let (capture, truth) = (capture_of(&world)?, Truth::of(&world).excess(program.slow_ns));
+        Ok(Recorded { program, capture, truth })
+    }
+
+    /// The verdict on it.
+    pub fn verdict(&self) -> Verdict {
+        judged(&self.capture, self.program.slow_ns, self.truth.clone())
+    }
+}
+
 /// Why the verdict on a run says what it says; by the tight limit, or the program's.
 pub fn explained(program: &Program, switches: bool, by_tight: bool) -> Result<String, String> {
     let mut world = World::new(program, switches);
@@ -125,12 +149,16 @@ fn capture_of(world: &World<'_>) -> Result<Capture, String> {
 }
 
 fn said(world: &World<'_>, capture: &Capture, slow_ns: u64) -> Verdict {
+    judged(capture, slow_ns, Truth::of(world).excess(slow_ns))
+}
+
+fn judged(capture: &Capture, slow_ns: u64, truth: BTreeMap<&'static str, f64>) -> Verdict {
     let diagnosis = diagnosis::diagnose(capture, |_| slow_ns);
     Verdict {
         slow: diagnosis.slow,
         requests: diagnosis.total,
         findings: diagnosis.findings.iter().map(found).collect(),
-        truth: Truth::of(world).excess(slow_ns),
+        truth,
         damage: capture.damage.clone(),
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! `truth` reads the critical path of each request from the engine's logs; `case` runs one program
 //! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a
-//! failing program small.
+//! failing program small; `sensitivity` varies the thresholds.
 
 pub mod case;
 pub mod goals;
+#[cfg(feature = "thresholds")]
+pub mod sensitivity;
 pub mod shrink;
 pub mod table;
 pub mod truth;
