@@ -1,17 +1,22 @@
-"""The cost that recording adds to a WSGI request. An application is loaded by gunicorn's own worker
-class, with dashcam's hooks in it, and called in a row on one thread, through a real socket's
-descriptor, without a server around it. CPU time of that thread, the best of ten runs each. Rounds
-alternate; medians. Each variant is a process of its own, since hooks cannot be removed."""
+"""The cost that recording adds to a WSGI request. gunicorn's worker with threads serves request after
+request of one connection: its poller, its pool (whose work this thread does itself), its parser,
+its `handle_request`, the application, the reply. CPU time of that thread, the client's part
+included, the best of ten runs each. Rounds alternate; medians. Each variant is a process of its
+own, since hooks cannot be removed."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import selectors
 import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator
 
 ROUNDS, RUNS, TIMES = 7, 10, 500
@@ -54,48 +59,59 @@ def flask_app() -> Any:
     return app
 
 
-def loaded(app: Any) -> Any:
-    """The application as a gunicorn worker calls it."""
-    from gunicorn.workers.base import Worker
+REQUEST = b"GET /price/5 HTTP/1.1\r\nHost: x\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
+
+
+class Pool(ThreadPoolExecutor):
+    """A pool without threads: `step` does the work that was submitted."""
+
+    def _adjust_thread_count(self) -> None:
+        pass
+
+    def step(self) -> None:
+        """Does the oldest work."""
+        self._work_queue.get_nowait().run()  # type: ignore[attr-defined]
+
+
+def worker_of(app: Any) -> Any:
+    """A worker of gunicorn with threads, as it is before its first connection."""
+    from gunicorn.config import Config
+    from gunicorn.glogging import Logger
+    from gunicorn.workers.gthread import ThreadWorker
 
     class App:
         def wsgi(self) -> Any:
             return app
 
-    worker = type("W", (Worker,), {"__init__": lambda self: None, "__module__": "gunicorn.workers.bench"})()
-    worker.app = App()
+    config = Config()
+    config.set("threads", 8)
+    worker = ThreadWorker(1, os.getppid(), [], App(), 30, config, Logger(config))
+    worker.tpool, worker.poller, worker._lock = Pool(8), selectors.DefaultSelector(), threading.RLock()
     worker.load_wsgi()
-    return worker.wsgi
+    return worker
 
 
 @contextlib.contextmanager
 def calls(app: Any) -> Iterator[Callable[[int], None]]:
-    """A function that makes that many calls."""
+    """A function that serves that many requests of one connection."""
+    from gunicorn.workers.gthread import TConn
+
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
-    connection, _ = listener.accept()
-    given = {"REQUEST_METHOD": "GET", "PATH_INFO": "/price/5", "SCRIPT_NAME": "", "QUERY_STRING": "",
-             "SERVER_NAME": "x", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "HTTP_HOST": "x",
-             "wsgi.url_scheme": "http", "gunicorn.socket": connection}
-    call = loaded(app)
-
-    class Response:
-        def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
-            return self.write
-
-        def write(self, data: bytes) -> None:
-            pass
+    connection, address = listener.accept()
+    worker = worker_of(app)
+    served = TConn(worker.cfg, connection, address, listener.getsockname())
+    worker.poller.register(connection, selectors.EVENT_READ, functools.partial(worker.on_client_socket_readable, served))
 
     def some(times: int) -> None:
-        for at in range(times):
-            if at % 50 == 0:  # else the socket says that the request has waited for long
-                client.send(b"x")
-                connection.recv(1)
-            response = Response()
-            body = call(dict(given), response.start_response)
-            for chunk in body:
-                response.write(chunk)
-            body.close()
+        for _ in range(times):
+            client.sendall(REQUEST)
+            for key, _ in worker.poller.select(60):
+                key.data(key.fileobj)
+            worker.tpool.step()
+            worker.futures.clear()
+            if not client.recv(65536):
+                raise SystemExit("bench: gunicorn closed the connection")
 
     yield some
     for one in (client, connection, listener):
@@ -128,7 +144,7 @@ def child(variant: str, app: str) -> None:
 def main() -> None:
     """A row for each application: us for each request."""
     env = {**os.environ, "DASHCAM_OUT": "build/bench-captures"}
-    print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us of CPU a request, gunicorn's call without its server")
+    print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us of CPU a request, gunicorn's handling of it")
     for app in ("bare", "flask"):
         figures: dict[str, list[float]] = {"absent": [], "off": [], "on": []}
         for _ in range(ROUNDS):

@@ -232,6 +232,8 @@ pub mod losses {
         DESCRIPTORS_GIVEN_BACK = 38, "descriptors_given_back";
         /// Descriptors of ours that the program had closed.
         DESCRIPTORS_CLOSED = 39, "descriptors_closed_by_program";
+        /// Times that there was no memory for the next part of the box.
+        BOX_STEPS_REFUSED = 40, "box_steps_refused";
     }
 }
 

@@ -54,9 +54,12 @@ impl Region {
         let count = self.layout().block_count;
         // Relaxed: only chooses where to begin.
         let cursor = self.header(word::CURSOR).load(Ordering::Relaxed);
-        let mut lost = 0;
+        let (mut lost, present) = (0, self.present_blocks());
         for step in 0..count {
             let index = ((cursor + step as u64) % count as u64) as usize;
+            if index >= present {
+                continue;
+            }
             match self.copy_block(index, since_ns, buffer) {
                 Copied::Whole => each(buffer)?,
                 Copied::Empty => (),
@@ -105,6 +108,6 @@ impl Region {
             let head = Head::unpack(block[HEAD].load(Ordering::Acquire));
             (head.used() > HEADER_WORDS).then(|| block[FIRST_NS].load(Ordering::Relaxed))
         };
-        (0..self.layout().block_count).filter_map(first).min().unwrap_or(0)
+        (0..self.present_blocks()).filter_map(first).min().unwrap_or(0)
     }
 }

@@ -15,11 +15,13 @@
 //! What it does not promise: order between threads (sort by time when reading).
 
 mod copy;
+mod growth;
 #[cfg(all(loom, test))]
 mod models;
 mod open;
 #[cfg(all(loom, test))]
 mod open_models;
+mod present;
 mod queue;
 mod region;
 mod sync;

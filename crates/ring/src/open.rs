@@ -24,6 +24,7 @@ use format::region::{
     OPEN_CHANGING, OPEN_HEAD_WORDS, OPEN_LINE_WORDS, OPEN_PLACE_WORDS, OPEN_SPANS,
 };
 
+use crate::present::Area;
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::{Name, Region};
 
@@ -148,6 +149,9 @@ impl Region {
     pub fn open_line(&self, tid: u32, serial: u32) -> Option<OpenLine> {
         let layout = self.layout();
         for slot in 0..layout.open_lines {
+            if !self.reach(Area::Open, (slot + 1) * OPEN_LINE_WORDS) {
+                return None;
+            }
             let at = layout.open + slot * OPEN_LINE_WORDS;
             let words: &'static [AtomicU64] = &self.words()[at..at + OPEN_LINE_WORDS];
             let Ok(words) = words.try_into() else { return None };
@@ -193,8 +197,7 @@ impl Region {
     /// Frees the lines whose owners `is_dead` says are. A thread that died before this call and
     /// whose id went to another one keeps its line.
     pub(crate) fn free_lines_of(&self, is_dead: impl Fn(u32) -> bool) -> usize {
-        let layout = self.layout();
-        let lines = &self.words()[layout.open..][..layout.open_lines * OPEN_LINE_WORDS];
+        let lines = &self.words()[self.layout().open..][..self.present(Area::Open)];
         let mut freed = 0;
         for line in lines.chunks_exact(OPEN_LINE_WORDS) {
             let owner = line[0].load(Ordering::Relaxed);
@@ -232,8 +235,7 @@ impl Region {
     /// The spans open now, four words each: name | thread, begin, request, 0.
     pub fn copy_open(&self) -> Vec<u64> {
         let mut out = Vec::new();
-        let layout = self.layout();
-        let lines = &self.words()[layout.open..][..layout.open_lines * OPEN_LINE_WORDS];
+        let lines = &self.words()[self.layout().open..][..self.present(Area::Open)];
         for line in lines.chunks_exact(OPEN_LINE_WORDS) {
             let owner = line[0].load(Ordering::Relaxed);
             if owner == 0 || owner == OPEN_CHANGING {

@@ -1,15 +1,19 @@
 //! The mapped region: its memory, its header words and its counters.
 //!
 //! How it works: one mapping, a file in a memory file system where that is possible, so that it
-//! survives the process. Its layout is `format::region`. What it promises: the mapping lives as
-//! long as the process, and a forked child sees empty memory in its place.
+//! survives the process. Its layout is `format::region`; its memory is taken as it is used
+//! (`growth`). What it promises: the mapping lives as long as the process, and a forked child sees
+//! empty memory in its place.
 
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(not(loom))]
+use std::path::Path;
+use std::path::PathBuf;
 
 use format::block::BLOCK_WORDS;
 use format::region::{losses, word, Layout, MAGIC};
 
+use crate::present::Present;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::take::LEFT_BLOCKS;
 
@@ -34,6 +38,7 @@ pub struct Region {
     words: &'static [AtomicU64],
     layout: Layout,
     place: Place,
+    pub(crate) present: Present,
     /// Block indices, or NONE: half-full blocks that wait for a new owner. A thread that leaves a
     /// block stores it (release); a thread that begins swaps it out (acquire). Of several that read
     /// the same index, the compare-and-swap of the head word decides.
@@ -46,25 +51,50 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` at `path`; in process memory when that fails. Errors only when
-    /// even anonymous memory is refused.
+    /// Makes a region of `bytes` at `path` (or the reason why there is none); in process memory
+    /// when that fails. Little of it is present: see `growth`. Errors only when even anonymous
+    /// memory is refused.
     #[cfg(not(loom))]
-    pub fn create(path: &Path, bytes: usize, pid: u32) -> io::Result<Region> {
-        let (words, place) = match sys::map::create(path, bytes) {
-            Ok(words) => (words, Place::File(path.to_owned())),
-            Err(error) => {
-                let why = format!("{}: {error}", path.display());
-                (sys::map::anonymous(bytes)?, Place::Process(why))
-            }
+    pub fn create(path: Result<PathBuf, String>, bytes: usize, pid: u32) -> io::Result<Region> {
+        let why = match path {
+            Ok(path) => match Region::in_file(&path, bytes, pid) {
+                Ok(region) => return Ok(region),
+                Err(error) => format!("{}: {error}", path.display()),
+            },
+            Err(why) => why,
         };
-        Ok(Region::over(words, Layout::of(bytes), place, pid))
+        let words = sys::map::anonymous(bytes)?;
+        let place = Place::Process(why);
+        let region = Region::over(words, Layout::of(bytes), place, Present::nothing(), pid);
+        if !region.begin() {
+            // A kernel that cannot: a page is taken by the first store into it.
+            return Ok(Region { present: Present::all(&region.layout), ..region });
+        }
+        Ok(region)
     }
 
-    /// A region in anonymous memory, for tests and for hosts without a place for files.
+    #[cfg(not(loom))]
+    fn in_file(path: &Path, bytes: usize, pid: u32) -> io::Result<Region> {
+        let mapped = sys::map::create(path, bytes)?;
+        let (layout, place) = (Layout::of(bytes), Place::File(path.to_owned()));
+        if !mapped.in_steps {
+            let present = Present::all(&layout);
+            return Ok(Region::over(mapped.words, layout, place, present, pid));
+        }
+        let region = Region::over(mapped.words, layout, place, Present::nothing(), pid);
+        if region.begin() {
+            return Ok(region);
+        }
+        let _ = std::fs::remove_file(path);
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    /// A region in anonymous memory, all of which may be used, for tests.
     #[cfg(not(loom))]
     pub fn in_process(bytes: usize, pid: u32, why: &str) -> io::Result<Region> {
-        let words = sys::map::anonymous(bytes)?;
-        Ok(Region::over(words, Layout::of(bytes), Place::Process(why.to_owned()), pid))
+        let (words, layout) = (sys::map::anonymous(bytes)?, Layout::of(bytes));
+        let (place, present) = (Place::Process(why.to_owned()), Present::all(&layout));
+        Ok(Region::over(words, layout, place, present, pid))
     }
 
     /// A region of few blocks and threads, for the models.
@@ -98,15 +128,23 @@ impl Region {
         let words: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
         let words = Box::leak(words.into_boxed_slice());
         let place = Place::Process("model".to_owned());
-        Box::leak(Box::new(Region::over(words, layout, place, 1)))
+        let present = Present::all(&layout);
+        Box::leak(Box::new(Region::over(words, layout, place, present, 1)))
     }
 
-    fn over(words: &'static [AtomicU64], layout: Layout, place: Place, pid: u32) -> Region {
+    fn over(
+        words: &'static [AtomicU64],
+        layout: Layout,
+        place: Place,
+        present: Present,
+        pid: u32,
+    ) -> Region {
         let bytes = size_of_val(words);
         let region = Region {
             words,
             layout,
             place,
+            present,
             left: Left(std::array::from_fn(|_| AtomicU32::new(NONE))),
             sweeping: AtomicBool::new(false),
             #[cfg(not(loom))]
@@ -167,17 +205,6 @@ impl Region {
         // SAFETY: another process made the region, so this is a forked child, and the thread that
         // forked is the only one that came along.
         unsafe { sys::map::replace_after_fork(self.words) }
-    }
-
-    /// Makes the pages of the `part`th MiB present before a record needs them. False: past the end,
-    /// not possible, or not in a file (in process memory a page is paid for only when it is used).
-    #[cfg(not(loom))]
-    pub fn populate(&self, part: usize) -> bool {
-        const MIB_WORDS: usize = (1 << 20) / size_of::<u64>();
-        let begin = part * MIB_WORDS;
-        let end = self.words.len().min(begin + MIB_WORDS);
-        let in_file = matches!(self.place, Place::File(_));
-        in_file && begin < end && sys::map::populate(&self.words[begin..end])
     }
 
     /// False in a forked child of the process that made it, where it is empty memory.

@@ -4,8 +4,8 @@
 //! in the region and then raises the area's count (release), so a reader of the region sees
 //! complete entries only.
 //!
-//! What it promises: all under one lock, which is held for a hash lookup and a copy, never for I/O.
-//! Off the hot path.
+//! What it promises: all under one lock, which is held for a hash lookup and a copy, never for I/O;
+//! at times for the system call that makes the next 64 KiB present (`growth`). Off the hot path.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use format::block::pack_pair;
 use format::region::{code_flag, losses, word, CODE_WORDS, STACK_WORDS};
 
+use crate::present::Area;
 use crate::sync::Ordering;
 use crate::Region;
 
@@ -131,7 +132,7 @@ impl Tables {
         let at = self.region.header(word::NAME_BYTES).load(Ordering::Relaxed) as usize;
         let id = self.region.header(word::NAMES).load(Ordering::Relaxed);
         let total = (4 + text.len()).next_multiple_of(8);
-        if at + total > layout.name_bytes {
+        if at + total > layout.name_bytes || !self.region.reach(Area::Names, (at + total) / 8) {
             return None;
         }
         let mut bytes = vec![0u8; total];
@@ -167,7 +168,7 @@ impl Tables {
         }
         let layout = self.region.layout();
         let entry = [pack_pair(function, file), pack_pair(first_line, flags)];
-        let place = (layout.codes, layout.code_slots, CODE_WORDS, word::CODES);
+        let place = (Area::Codes, layout.codes, CODE_WORDS, word::CODES);
         let Some(id) = self.append_entry(&entry, place) else {
             self.region.lose(losses::CODES_REFUSED, 1);
             return 0;
@@ -184,7 +185,7 @@ impl Tables {
         }
         let layout = self.region.layout();
         let entry = [pack_pair(parent, code), u64::from(line)];
-        let place = (layout.stacks, layout.stack_slots, STACK_WORDS, word::STACKS);
+        let place = (Area::Stacks, layout.stacks, STACK_WORDS, word::STACKS);
         let Some(id) = self.append_entry(&entry, place) else {
             self.region.lose(losses::STACKS_REFUSED, 1);
             return parent;
@@ -197,10 +198,10 @@ impl Tables {
     fn append_entry(
         &self,
         entry: &[u64; 2],
-        (start, slots, words, counter): (usize, usize, usize, usize),
+        (area, start, words, counter): (Area, usize, usize, usize),
     ) -> Option<u32> {
         let used = self.region.header(counter).load(Ordering::Relaxed) as usize;
-        if used == slots {
+        if !self.region.reach(area, (used + 1) * words) {
             return None;
         }
         for (slot, word) in self.region.words()[start + used * words..].iter().zip(entry) {

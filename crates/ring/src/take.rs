@@ -52,9 +52,25 @@ pub(crate) struct Turns {
 }
 
 impl Region {
-    /// The caller's next turn: a ticket.
-    fn turn(&self, turns: &mut Turns) -> u64 {
+    /// The caller's next turn: a block, of those that are present. A round ends behind these; the
+    /// tickets of the others are passed over, so that a block's place in the round stays the same
+    /// while more become present.
+    fn turn(&self, turns: &mut Turns, present: usize) -> usize {
         let count = self.layout().block_count as u64;
+        loop {
+            let ticket = self.ticket(turns, present as u64);
+            let index = ticket % count;
+            if index < present as u64 {
+                return index as usize;
+            }
+            // Relaxed: as in `ticket`. Only forward: another thread may have begun the next round.
+            let next_round = ticket - index + count;
+            self.header(word::CURSOR).fetch_max(next_round, Ordering::Relaxed);
+            turns.next = turns.end;
+        }
+    }
+
+    fn ticket(&self, turns: &mut Turns, count: u64) -> u64 {
         let cursor = self.header(word::CURSOR);
         // Relaxed, both: tickets only spread the threads; the CAS on the block decides.
         let passed = cursor.load(Ordering::Relaxed).wrapping_sub(turns.end);
@@ -76,12 +92,12 @@ impl Region {
     /// back for the next round; a `modest` caller, which writes little, gets one of these with its
     /// content. `None` when every block tried, twice, has an owner.
     pub(crate) fn take_block(&self, modest: bool, turns: &mut Turns) -> Option<(usize, Head)> {
-        let count = self.layout().block_count;
+        let count = self.present_blocks();
         let mut swept_to = 0;
         // Bounded: two rounds, so that a region pinned by owners costs a drop, not a hang. The
         // second finds what the first took back.
         for step in 0..2 * count {
-            let index = (self.turn(turns) % count as u64) as usize;
+            let index = self.turn(turns, count);
             let head_word = &self.block(index)[HEAD];
             // Relaxed: only compared; a stale value makes the CAS fail.
             let seen = head_word.load(Ordering::Relaxed);
@@ -140,7 +156,7 @@ impl Region {
             let header = std::array::from_fn(|word| block[word].load(Ordering::Acquire));
             format::block::overwritten(&header)
         };
-        (0..self.layout().block_count).map(of).sum()
+        (0..self.present_blocks()).map(of).sum()
     }
 
     /// The list of left blocks, from the caller's CPU on.
@@ -218,7 +234,7 @@ impl Region {
         if !can_take_back() || self.sweeping.swap(true, Ordering::Acquire) {
             return 0;
         }
-        let count = self.layout().block_count;
+        let count = self.present_blocks();
         let mut claimed = [(0usize, 0u64); BATCH];
         let mut found = 0;
         for step in 0..many.min(BATCH) {

@@ -4,6 +4,7 @@
 use format::block::pack_pair;
 use format::region::{losses, thread, word, THREAD_WORDS};
 
+use crate::present::Area;
 use crate::sync::{fence, fetch_line, AtomicU64, Ordering};
 use crate::Region;
 
@@ -27,7 +28,7 @@ impl Region {
     pub fn expect_thread(&self) {
         // Relaxed, here and below: only chooses lines.
         let serial = self.header(word::THREAD_SERIAL).load(Ordering::Relaxed);
-        let slot = (serial % self.layout().thread_slots as u64) as usize;
+        let slot = (serial % self.present_slots() as u64) as usize;
         fetch_line(&self.thread(slot)[thread::IDENT]);
         self.expect_adoption();
     }
@@ -39,7 +40,7 @@ impl Region {
     pub fn thread_begins(&self, new: &Newcomer) -> (Option<usize>, u32) {
         // Relaxed: only uniqueness matters.
         let serial = self.header(word::THREAD_SERIAL).fetch_add(1, Ordering::Relaxed);
-        let slots = self.layout().thread_slots;
+        let slots = self.slots_for(serial);
         let first = (serial % slots as u64) as usize;
         let serial = serial as u32;
         for slot in (first..slots).chain(0..first) {
@@ -49,6 +50,19 @@ impl Region {
         }
         self.lose(losses::THREADS_UNNAMED, 1);
         (None, serial)
+    }
+
+    /// Slots that are present; at least one.
+    fn present_slots(&self) -> usize {
+        (self.present(Area::Threads) / THREAD_WORDS).max(1)
+    }
+
+    /// The same, with room for one thread more where there is any: threads that ended stay in the
+    /// table as long as it has room.
+    fn slots_for(&self, serial: u64) -> usize {
+        let wanted = (serial + 1).min(self.layout().thread_slots as u64) as usize;
+        self.reach(Area::Threads, wanted * THREAD_WORDS);
+        self.present_slots()
     }
 
     fn enter(&self, slot: usize, new: &Newcomer, serial: u32) -> bool {
@@ -127,7 +141,7 @@ impl Region {
         let mut out = Vec::new();
         // Before the serials have been around once, a thread's slot is its serial.
         let used = self.header(word::THREAD_SERIAL).load(Ordering::Relaxed);
-        for slot in 0..self.layout().thread_slots.min(used as usize) {
+        for slot in 0..self.present_slots().min(used as usize) {
             let words = self.thread(slot);
             let ident = words[thread::IDENT].load(Ordering::Acquire);
             if ident == 0 || ident == thread::CHANGING {

@@ -27,6 +27,7 @@ use crate::metrics::own::Before;
 use crate::metrics::scrape;
 use crate::process::boxes;
 use crate::process::forks;
+use crate::recording::growth::SHARE_OF_AVAILABLE;
 use crate::recording::runtime::Runtime;
 use crate::recording::Recording;
 use crate::running;
@@ -179,9 +180,6 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     Ok(true)
 }
 
-/// A box takes at most this part of the memory that is to be had.
-const SHARE_OF_AVAILABLE: u64 = 8;
-
 /// With less address space than this left the program may lack what the box, our stacks and the C
 /// library's arenas for our threads take: together some 400 MiB.
 const LEAST_ADDRESS_SPACE: u64 = 1 << 30;
@@ -195,14 +193,9 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
     }
     let pid = std::process::id();
     let bytes = affordable(config.memory);
-    let region = match boxes::folder() {
-        Ok(folder) => {
-            boxes::tidy(&folder);
-            Region::create(&boxes::path(&folder, &config.service), bytes, pid)
-        }
-        Err(why) => Region::in_process(bytes, pid, &why),
-    };
-    let region = region.map_err(|error| {
+    let folder = boxes::folder().inspect(|folder| boxes::tidy(folder));
+    let path = folder.map(|folder| boxes::path(&folder, &config.service));
+    let region = Region::create(path, bytes, pid).map_err(|error| {
         let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;

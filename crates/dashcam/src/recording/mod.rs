@@ -6,6 +6,7 @@
 //!
 //! What it promises: reading a setting takes no lock. Changing some is all or nothing: see `live`.
 
+pub(crate) mod growth;
 pub(crate) mod meta;
 pub(crate) mod runtime;
 pub(crate) mod sources;
@@ -17,6 +18,7 @@ use recorder::Recorder;
 use sampler::Figures;
 use trigger::Wrong;
 
+use crate::recording::growth::Growth;
 use crate::recording::runtime::Runtime;
 use crate::recording::sources::Sources;
 use crate::settings::config::{Config, LIVE};
@@ -33,6 +35,8 @@ pub(crate) struct Recording {
     pub sources: Sources,
     /// What the sampler counts of itself.
     pub sampler: Figures,
+    /// Of the black box.
+    pub growth: Growth,
     live: Live,
     /// Set once; the threads leave.
     stop: AtomicBool,
@@ -45,6 +49,7 @@ impl Recording {
             runtime,
             sources: Sources::default(),
             sampler: Figures::default(),
+            growth: Growth::default(),
             live: Live::new(config),
             stop: AtomicBool::new(false),
         }
@@ -70,6 +75,11 @@ impl Recording {
     /// It is to stop.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the black box is due to grow, for which `dashcam-keeper` is to be woken.
+    pub(crate) fn is_short(&self, now_ns: u64) -> bool {
+        self.growth.is_due(self.recorder.region(), self.config(), now_ns)
     }
 
     /// Stores what a recovered capture needs to know in the black box itself.

@@ -1,5 +1,5 @@
 //! The thread `dashcam-keeper`: writes captures, one at a time, apart from all other threads; takes
-//! the windows of metrics between them.
+//! the windows of metrics, and memory for the box, between them.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -26,8 +26,8 @@ use crate::triggers::alarms::Alarms;
 
 /// Between two reads of the jobs.
 const IDLE: Duration = Duration::from_millis(500);
-/// Between two MiB of the box that are made ready.
-const POPULATE: Duration = Duration::from_millis(3);
+/// Between two steps by which the box grows, so that no CPU is busy with its pages for long.
+const GROW: Duration = Duration::from_millis(3);
 /// What `dashcam-keeper` needs.
 pub(crate) struct Keeper {
     pub recording: Arc<Recording>,
@@ -40,7 +40,7 @@ pub(crate) struct Keeper {
 pub(crate) fn run(keeper: Keeper) {
     recorder::name_thread("dashcam-keeper");
     let Keeper { recording, queue, alarms, mut windows } = keeper;
-    let (mut number, mut populated) = (0, 0);
+    let mut number = 0;
     let mut hooks = Hooks::default();
     let mut log = CapturesLog::default();
     let region = recording.recorder.region();
@@ -48,13 +48,13 @@ pub(crate) fn run(keeper: Keeper) {
     loop {
         windows.tick();
         notes.look(sys::clock::now_ns(), &region.losses(), say);
-        // A part of the box at a time, so that neither the start nor a record pays for its pages.
-        let idle = match region.populate(populated) {
-            true => POPULATE,
-            false => IDLE.min(windows.left() / 2),
-        };
-        populated += 1;
-        let next = queue.next(idle, windows::is_wanted, || recording.stopping());
+        region.prepare();
+        let now_ns = sys::clock::now_ns();
+        let config = recording.config();
+        let grows = recording.growth.step(region, config, now_ns, sys::room::available_bytes);
+        let idle = if grows { GROW } else { IDLE.min(windows.left() / 2) };
+        let is_wanted = || windows::is_wanted() || !grows && recording.is_short(now_ns);
+        let next = queue.next(idle, is_wanted, || recording.stopping());
         hooks.look(&recording);
         queue.drop_retired();
         let job = match next {

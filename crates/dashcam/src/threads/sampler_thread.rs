@@ -156,6 +156,9 @@ impl<W: World> Passes<'_, W> {
         self.sampler.pass(now);
         self.triggers.look(now, self.sampler.open());
         self.recording.recorder.tell_twice();
+        if self.recording.is_short(now) {
+            self.queue.notify();
+        }
         self.answer_flush();
         self.sampler.end_pass();
     }
