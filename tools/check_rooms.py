@@ -89,7 +89,7 @@ IN_CYCLES = {
     "format": 8,
     "metrics": 3,
     "openmetrics": 4,
-    "python": 28,
+    "python": 11,
     "recorder": 8,
     "ring": 2,
     "samplers": 10,

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyImportError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -90,4 +90,9 @@ pub fn add_functions(
         0 => Ok(()),
         _ => Err(PyErr::fetch(module.py())),
     }
+}
+
+/// A second interpreter of this process imports the module: the objects belong to the first.
+pub fn elsewhere() -> PyErr {
+    PyImportError::new_err("another interpreter of this process holds the recorder")
 }

@@ -24,17 +24,11 @@ mod streams;
 mod traces;
 mod under_gil;
 
-use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 /// A program that survives a lack of memory must not be ended by us.
 #[global_allocator]
 static ALLOCATOR: sys::reserve::Reserve<std::alloc::System> = sys::reserve::Reserve::new();
-
-/// A second interpreter of this process imports the module: the objects belong to the first.
-fn elsewhere() -> PyErr {
-    PyImportError::new_err("another interpreter of this process holds the recorder")
-}
 
 /// The module.
 #[pymodule(gil_used = true)]

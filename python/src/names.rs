@@ -148,7 +148,7 @@ pub fn make_context_variable(py: Python<'_>) -> PyResult<()> {
         let made = ffi::PyContextVar_New(c"dashcam_request".as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)?
     };
-    CURRENT.put(variable.unbind()).map_err(|_| crate::elsewhere())
+    CURRENT.put(variable.unbind()).map_err(|_| crate::call::elsewhere())
 }
 
 /// The id of the request this context works for; 0 none. Cost: CPython keeps the last result for a

@@ -15,7 +15,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::object::{class_of, slot, Kind, Moment, Pool};
-use crate::call::leaked;
+use crate::call::{leaked, quietly};
 
 /// `__enter__` or `__exit__` of an object, bound to it. Lies inside of it.
 #[repr(C)]
@@ -138,7 +138,7 @@ unsafe fn entered<K: Kind>(moment: *mut Moment) -> *mut ffi::PyObject {
     // SAFETY: the caller holds the GIL and the object.
     unsafe {
         let py = Python::assume_attached();
-        let done = super::quietly(Ok(()), || K::enter(py, &*moment));
+        let done = quietly(Ok(()), || K::enter(py, &*moment));
         if done.is_err() {
             return null_mut();
         }
@@ -152,7 +152,7 @@ unsafe fn exited<K: Kind>(moment: *mut Moment, error: *mut ffi::PyObject) -> *mu
     // SAFETY: the caller holds the GIL, the object and the argument.
     unsafe {
         let py = Python::assume_attached();
-        super::quietly((), || K::exit(py, &*moment, error));
+        quietly((), || K::exit(py, &*moment, error));
         let no = ffi::Py_False();
         ffi::Py_INCREF(no);
         no

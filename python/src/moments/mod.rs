@@ -18,6 +18,7 @@ mod aside;
 mod attributes;
 mod awaited;
 mod bound;
+mod given;
 mod handed;
 mod object;
 mod request;
@@ -35,8 +36,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::call::{add_functions, guarded, leaked, method, none, quietly};
+use crate::call::{add_functions, guarded, leaked, method, none};
 use crate::names;
+use given::{exactly, read};
 use object::{Kind, Moment};
 use request::Requests;
 use span::Spans;
@@ -146,63 +148,6 @@ fn new<'py, K: Kind>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<B
     let name = exactly(name)?;
     // SAFETY: exactly a str, whose reference is handed over; NULL is fetched as MemoryError.
     unsafe { Bound::from_owned_ptr_or_err(py, object::new::<K>(name.into_ptr()).cast()) }
-}
-
-/// The arguments of a call, by their meaning.
-struct Given<'py> {
-    /// Exactly a str.
-    name: Bound<'py, PyString>,
-    /// Keys are exactly strs.
-    pairs: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
-}
-
-/// Safety: as `make`.
-#[cold]
-unsafe fn read<'py>(
-    py: Python<'py>,
-    function: &str,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> PyResult<Given<'py>> {
-    if count > 1 {
-        return Err(PyTypeError::new_err(format!(
-            "{function}: found {count} positional arguments, wanted one, the name; attributes are \
-             given by keyword"
-        )));
-    }
-    // SAFETY: promised by the caller.
-    let at = |at: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(at)) };
-    let mut name = (count == 1).then(|| at(0));
-    let mut pairs = Vec::new();
-    // SAFETY: NULL or a tuple of strs.
-    if let Some(keywords) = unsafe { Bound::from_borrowed_ptr_or_opt(py, keywords) } {
-        for (place, key) in keywords.cast_into::<PyTuple>()?.iter().enumerate() {
-            let (key, value) = (key.cast_into::<PyString>()?, at(count as usize + place));
-            match &name {
-                None if key == "name" => name = Some(value),
-                _ => pairs.push((exactly(&key)?, value)),
-            }
-        }
-    }
-    let Some(name) = name else {
-        return Err(PyTypeError::new_err(format!("{function}() misses its argument 'name'")));
-    };
-    let Ok(name) = name.cast::<PyString>() else {
-        let found = name.get_type().name()?;
-        let text = format!("{function}: name: found {found}, wanted str");
-        return Err(PyTypeError::new_err(text));
-    };
-    Ok(Given { name: exactly(name)?, pairs })
-}
-
-/// The same text as exactly a str, which holds nothing and is compared without code of the program.
-fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    // SAFETY: a str or a subtype; NULL is an error, which is fetched.
-    let exact = unsafe {
-        Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_FromObject(text.as_ptr()))?
-    };
-    Ok(exact.cast_into()?)
 }
 
 /// A function that enters an object like `made` around each call of `function`.
@@ -378,7 +323,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     if !bound::claim() {
         // The types and their pools exist once in the process.
-        return Err(crate::elsewhere());
+        return Err(crate::call::elsewhere());
     }
     bound::make_type(py)?;
     awaited::make_type(py)?;

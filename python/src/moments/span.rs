@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 use recorder::{Attribute, OpenPlace, Recorder};
 
 use super::attributes;
+use super::given::read;
 use super::object::{Kind, Moment, Pool};
-use crate::call::{guarded, none};
+use crate::call::{guarded, none, quietly};
 use crate::names;
 use crate::process::recording;
 
@@ -141,12 +142,12 @@ pub(super) unsafe extern "C" fn event(
             if (0..given).all(|at| attributes::is_plain(*values.add(at))) {
                 let pair =
                     |at: usize| (ffi::PyTuple_GET_ITEM(keywords, at as isize), *values.add(at));
-                super::quietly((), || put_event(py, *args, given, pair));
+                quietly((), || put_event(py, *args, given, pair));
                 return none();
             }
         }
         guarded(|py| {
-            let given = super::read(py, "event", args, count, keywords)?;
+            let given = read(py, "event", args, count, keywords)?;
             if recording(py).is_none() {
                 return Ok(none());
             }

@@ -1,0 +1,66 @@
+//! The arguments of `span(name, /, **attributes)` and its kind, in every form that Python allows.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+/// The arguments of a call, by their meaning.
+pub(super) struct Given<'py> {
+    /// Exactly a str.
+    pub name: Bound<'py, PyString>,
+    /// Keys are exactly strs.
+    pub pairs: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
+}
+
+/// Reads the arguments of `function`.
+///
+/// Safety: called by CPython with METH_FASTCALL and METH_KEYWORDS, which gives these; the GIL is
+/// held.
+#[cold]
+pub(super) unsafe fn read<'py>(
+    py: Python<'py>,
+    function: &str,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> PyResult<Given<'py>> {
+    if count > 1 {
+        return Err(PyTypeError::new_err(format!(
+            "{function}: found {count} positional arguments, wanted one, the name; attributes are \
+             given by keyword"
+        )));
+    }
+    // SAFETY: promised by the caller.
+    let at = |at: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(at)) };
+    let mut name = (count == 1).then(|| at(0));
+    let mut pairs = Vec::new();
+    // SAFETY: NULL or a tuple of strs.
+    if let Some(keywords) = unsafe { Bound::from_borrowed_ptr_or_opt(py, keywords) } {
+        for (place, key) in keywords.cast_into::<PyTuple>()?.iter().enumerate() {
+            let (key, value) = (key.cast_into::<PyString>()?, at(count as usize + place));
+            match &name {
+                None if key == "name" => name = Some(value),
+                _ => pairs.push((exactly(&key)?, value)),
+            }
+        }
+    }
+    let Some(name) = name else {
+        return Err(PyTypeError::new_err(format!("{function}() misses its argument 'name'")));
+    };
+    let Ok(name) = name.cast::<PyString>() else {
+        let found = name.get_type().name()?;
+        let text = format!("{function}: name: found {found}, wanted str");
+        return Err(PyTypeError::new_err(text));
+    };
+    Ok(Given { name: exactly(name)?, pairs })
+}
+
+/// The same text as exactly a str, which holds nothing and is compared without code of the program.
+pub(super) fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: a str or a subtype; NULL is an error, which is fetched.
+    let exact = unsafe {
+        Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_FromObject(text.as_ptr()))?
+    };
+    Ok(exact.cast_into()?)
+}
