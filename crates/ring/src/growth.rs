@@ -1,10 +1,10 @@
 //! The part of a region that is present: its memory is taken in steps, as it is used.
 //!
 //! How it works: each area of `format::region` grows from its begin, which is why one number for
-//! each says how much of it may be touched. Who needs more of a table (a name, a thread, a line of
-//! open spans; none of them in each record) calls `reach`, which makes a step present, one system
-//! call. Blocks are never waited for: a writer uses those that are there (`take::turn`), and the
-//! thread `dashcam-keeper` adds a step before they are used up, if what would be overwritten is
+//! each says how much of it may be touched. Code that needs more of a table (a name, a thread, a
+//! line of open spans; none of them in each record) calls `reach`, which makes a step present, one
+//! system call. Blocks are never waited for: a writer uses those that are there (`take::turn`), and
+//! the thread `dashcam-keeper` adds a step before they are used up, if what would be overwritten is
 //! young (`is_short`, `grow`).
 //!
 //! What it promises: no store of a writer goes into a page that is not present, so none raises

@@ -205,8 +205,9 @@ impl Reader {
 }
 
 /// Bytes to read into, on huge pages where the kernel has some: a copy of many pages then costs a
-/// third. Takes 2 MiB of memory at its first use and 2 MiB more for each 2 MiB used beyond, or
-/// small pages as they are used. A forked child does not inherit it.
+/// third. The first `SMALL` bytes lie on small pages, as they are used: a process with few threads
+/// needs no more. Beyond them each 2 MiB take 2 MiB of memory at their first use. A forked child
+/// does not inherit it.
 pub struct Buffer {
     /// Of the whole mapping, which begins a little before `bytes`.
     mapped: Piece,
@@ -219,6 +220,7 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 const HUGE: usize = 2 << 20;
+const SMALL: usize = 256 << 10;
 
 impl Buffer {
     /// A buffer of `length` bytes, all zero. Errors: no address space (ENOMEM).
@@ -232,13 +234,14 @@ impl Buffer {
             return Err(io::Error::last_os_error());
         }
         let mapped = Piece { address: at as usize, length: whole };
-        let skipped = mapped.address.next_multiple_of(HUGE) - mapped.address;
+        let skipped = (mapped.address + SMALL).next_multiple_of(HUGE) - SMALL - mapped.address;
         // SAFETY: `skipped` is less than HUGE, so `length` bytes behind it are within the mapping.
         // Advice changes no content; a kernel that cannot follow it says so, and small pages serve.
+        // The first one begins with a huge page, to the mapping's end.
         // Without the second one a fork would share the pages and the next copy split the huge one.
         let bytes = unsafe {
             let bytes = at.cast::<u8>().add(skipped);
-            libc::madvise(bytes.cast(), length, libc::MADV_HUGEPAGE);
+            libc::madvise(bytes.add(SMALL).cast(), whole - skipped - SMALL, libc::MADV_HUGEPAGE);
             libc::madvise(at, whole, libc::MADV_DONTFORK);
             bytes
         };
@@ -284,6 +287,35 @@ fn complete(n: isize, wanted: usize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// KiB of a mapping that are in memory.
+    fn resident_kib(address: usize) -> u64 {
+        let text = std::fs::read_to_string("/proc/self/smaps").expect("readable");
+        let begins = |line: &str| {
+            let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some(number(begin)?..number(end)?)
+        };
+        let mut inside = false;
+        for line in text.lines() {
+            inside = begins(line).map_or(inside, |range| range.contains(&address));
+            if let (true, Some(rest)) = (inside, line.strip_prefix("Rss:")) {
+                return rest.trim().trim_end_matches(" kB").parse().expect("a number");
+            }
+        }
+        panic!("no mapping at {address:x}");
+    }
+
+    #[test]
+    fn the_first_part_of_a_buffer_takes_the_pages_that_are_used() {
+        let mut buffer = Buffer::new(8 << 20).expect("address space");
+        buffer[0] = 1;
+        buffer[SMALL - 1] = 1;
+        assert_eq!(resident_kib(buffer.as_ptr() as usize), 8);
+        assert_eq!((buffer.as_ptr() as usize + SMALL) % HUGE, 0);
+        buffer.fill(2);
+        assert!(buffer.iter().all(|byte| *byte == 2));
+    }
 
     /// One reader of each mechanism; one that this host refuses is reported and left out.
     fn readers() -> Vec<Reader> {
