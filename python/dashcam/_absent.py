@@ -107,7 +107,7 @@ def start(config: dict[str, str]) -> bool:
         return False
     found = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
     print(
-        f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.13 on "
+        f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.15 on "
         "Linux with dashcam installed in its own environment; the program runs on",
         file=sys.stderr,
     )

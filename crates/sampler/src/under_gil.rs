@@ -1,7 +1,7 @@
 //! Stacks of an interpreter whose memory cannot be read: reported by the interpreter itself, under
 //! the GIL.
 //!
-//! How it works: `samplers::python_stacks` knows CPython 3.9 to 3.13 and refuses the rest. There a
+//! How it works: `samplers::python_stacks` knows CPython 3.9 to 3.15 and refuses the rest. There a
 //! thread of the program's own language, which its binding starts, comes ten times a second and
 //! asks here which threads to sample (`Look::begin`); it walks those threads' frames and hands them
 //! in. The sampler never waits for it, nor for the GIL: in its own samples it takes what was handed

@@ -70,7 +70,7 @@ def _start():
             os.environ.setdefault("DASHCAM_ROOT_NAME", service)
     except Exception as error:
         sys.stderr.write(
-            "dashcam: not recording: Python {}.{} ({}): {}; wanted CPython 3.9 to 3.13 with dashcam "
+            "dashcam: not recording: Python {}.{} ({}): {}; wanted CPython 3.9 to 3.15 with dashcam "
             "installed; the program runs on\n".format(
                 sys.version_info[0], sys.version_info[1], sys.executable, error
             )

@@ -1,4 +1,4 @@
-//! Coroutines and tasks of 3.14 and 3.15 in the test's own memory: states, the stack pointer, lists.
+//! Coroutines and tasks of 3.14 and 3.15 in the test's own memory: states, what is awaited, lists.
 
 use super::super::by_hand::ByHand;
 use super::super::layout::Layout;

@@ -30,8 +30,8 @@ const TASK_BYTES: std::ops::RangeInclusive<usize> = 128..=192;
 /// A thread state or an interpreter is never larger.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Address of the table, 0 while it is not known. Written by the thread that finds it, read by
-/// the sampler: a number on its own, so Relaxed.
+/// Address of the table, 0 while it is not known. Written by `find_task_table`, read by the
+/// sampler: a number on its own, so Relaxed.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 
 /// Places of tasks: see `TaskTable::read`.
