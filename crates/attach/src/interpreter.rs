@@ -5,9 +5,9 @@
 //! on), else a function that came with 3.10 or 3.9. From 3.13 on the state's first words say
 //! whether the build has the GIL.
 //!
-//! What it promises: a process without CPython, an unknown version, a debug or a free-threaded build
-//! is refused, by the reason. No file is read. What is missing on purpose: a second interpreter
-//! library in the same process; the first one found counts.
+//! What it promises: a process without CPython, an unknown version, a debug or a free-threaded
+//! build is refused, by the reason. No file is read. What is missing on purpose: a second
+//! interpreter library in the same process; the first one found counts.
 
 use crate::elf::Exports;
 use crate::memory::Memory;

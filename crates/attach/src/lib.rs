@@ -3,9 +3,9 @@
 //! How it works: the process is inspected from outside (`target`, `preflight`), its interpreter is
 //! found in its memory (`elf`, `interpreter`), a script is laid down where the process can read it
 //! (`script`), and the interpreter is asked to run the script: by the words of `sys.remote_exec`
-//! from 3.14 on (`remote`), by an entry in its ring of pending calls before (`ring`). The process is
-//! stopped while these words are written, some milliseconds (`sys::tracee`). No code of ours runs in
-//! a stopped thread, nothing is allocated there, and no debugger is needed.
+//! from 3.14 on (`remote`), by an entry in its ring of pending calls before (`ring`). The process
+//! is stopped while these words are written, some milliseconds (`sys::tracee`). No code of ours
+//! runs in a stopped thread, nothing is allocated there, and no debugger is needed.
 //!
 //! ```text
 //!   inspect > find the interpreter > lay down the script > stop > check again > write > release
@@ -17,8 +17,9 @@
 //! runs on, even if this process is killed. The text that is run cannot raise into the program. A
 //! request that was not taken in time is withdrawn.
 //!
-//! What is missing on purpose: processes that are no CPython, free-threaded and debug builds; making
-//! a blocked main thread run Python. Who else is to be attached to is the command's choice.
+//! What is missing on purpose: processes that are no CPython, free-threaded and debug builds;
+//! making a blocked main thread run Python. Which processes are attached to is the command's
+//! choice.
 
 mod elf;
 mod engine;

@@ -1,9 +1,9 @@
 //! The folder with the package `dashcam`, as the process sees it.
 //!
-//! How it works: the process loads the package from its own file system, so that is searched, in the
-//! order in which its own Python would: folders of installed packages that it has files mapped from,
-//! its virtual environment, PYTHONPATH, the folders of its interpreter; then the folder that this
-//! command was installed into. The package has a native module for each version of CPython.
+//! How it works: the process loads the package from its own file system, so that is searched, in
+//! the order in which its own Python would: folders of installed packages that it has files mapped
+//! from, its virtual environment, PYTHONPATH, the folders of its interpreter; then the folder that
+//! this command was installed into. The package has a native module for each version of CPython.
 //!
 //! What it promises: a folder that is returned holds a module for this version, and the process's
 //! user may read it. Else the refusal lists the folders that were searched. What is missing on

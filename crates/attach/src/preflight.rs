@@ -1,7 +1,7 @@
 //! Whether a process may be attached to: rights, state, switches. Pure: facts in, a refusal out.
 //!
 //! How it works: the facts of the process (`target`) and of this one (`Own`) are compared, the most
-//! telling reason first. Here is what can be known without the process's memory; its interpreter,
+//! specific reason first. Here is what can be known without the process's memory; its interpreter,
 //! the package and the layout are checked in their own files.
 //!
 //! What it promises: a refusal says what was found, what is wanted, and what would help. What is

@@ -1,9 +1,9 @@
 //! CPython 3.14 and later: the words of `sys.remote_exec`, written from outside.
 //!
-//! How it works: as PEP 768 has it. Each thread's state has room for the path of a script and a flag
-//! that asks for it; a bit of its eval breaker makes the thread see the flag at its next safe point.
-//! Where these words lie is read from the process (`_Py_DebugOffsets`); only the positions in that
-//! table are known here, one row a minor version.
+//! How it works: as PEP 768 has it. Each thread's state has room for the path of a script and a
+//! flag that asks for it; a bit of its eval breaker makes the thread see the flag at its next safe
+//! point. Where these words lie is read from the process (`_Py_DebugOffsets`); only the positions
+//! in that table are known here, one row a minor version.
 //!
 //! ```text
 //!   path > flag > bit of the eval breaker, in every thread of the main interpreter

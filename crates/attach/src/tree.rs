@@ -1,8 +1,8 @@
 //! The processes below a process.
 //!
 //! How it works: the parent of each process is in /proc/PID/stat. What it promises: parents come
-//! before their children. What is missing on purpose: processes whose parent has ended, which belong
-//! to another one now.
+//! before their children. What is missing on purpose: processes whose parent has ended, which
+//! belong to another one now.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,7 +4,8 @@
 //! compiled against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; the test at the end
 //! compiles it again for every version whose headers are found, and compares. What it promises: an
 //! unknown minor version has no table, and a patch release that moved a word is found by the
-//! self-check (`super::check`). What is missing on purpose: debug and free-threaded builds, 32 bits.
+//! self-check (`super::check`). What is missing on purpose: debug and free-threaded builds, 32
+//! bits.
 
 /// Where a structure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@
 //!
 //! What it promises: nothing is written unless every word that is known of the structure is as
 //! expected, its lock is free, and no call waits in it, while the process is stopped; what was
-//! written is read again. A call that is not to be made any more becomes an empty text (`withdraw`),
-//! one byte.
+//! written is read again. A call that is not to be made any more becomes an empty text
+//! (`withdraw`), one byte.
 //!
 //! What is missing on purpose: 3.13 keeps the number of calls in a word of its own; a process that
 //! is killed between two writes (2 us) leaves it one behind, so that the program's own calls are
@@ -314,8 +314,8 @@ impl Ring {
     }
 
     /// Asks once more, without stopping the process: a thread that was stopped between reading the
-    /// flags and storing their sum has stored a 0 behind our 1. Up to 3.12, where the flag is a word
-    /// of its own and a 1 that nobody needs costs one check.
+    /// flags and storing their sum has stored a 0 behind our 1. Up to 3.12, where the flag is a
+    /// word of its own and a 1 that nobody needs costs one check.
     pub fn remind(&self, memory: &dyn Memory, written: Written) -> io::Result<()> {
         match self.layout.breaker {
             Breaker::Flag(_) if self.waits(memory, written)? && memory.int(self.breaker)? == 0 => {

@@ -57,8 +57,8 @@ impl std::error::Error for StartError {}
 /// run twice. Not a `Once`, which such a child would wait for as long as it lives.
 static FORK_HOOK: AtomicBool = AtomicBool::new(false);
 
-/// Held while recording is being started. A claim and not a lock: a child forked meanwhile, in
-/// which the claimer's thread does not exist, takes it over.
+/// Held while recording is being started, or stopped. A claim and not a lock: a child forked
+/// meanwhile, in which the claimer's thread does not exist, takes it over.
 struct Starting(Option<Claimed<'static>>);
 thread_local! {
     /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
@@ -226,6 +226,9 @@ pub fn stop() {
 }
 
 fn stop_now() {
+    // A start meanwhile waits: the end of this would turn it off. None: a signal handler of this
+    // thread, which starts just now, stops.
+    let _stopping = Starting::claim();
     if is_forked() {
         // A forked child that never recorded is not to begin now.
         running::forget_parent();
