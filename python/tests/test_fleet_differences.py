@@ -158,13 +158,20 @@ def test_discoveries_are_those_of_benjamini_and_hochberg() -> None:
     assert statistics.discoveries([]) == []
 
 
-def test_chance_is_the_same_on_every_machine() -> None:
-    weights = statistics.host_weights(["host-0001", "host-0002"])
-    assert weights.shape == (2, statistics.REPLICATES)
-    assert weights[0, :12].tolist() == WEIGHTS
-    many = statistics.host_weights([f"h{i}" for i in range(2000)])
-    assert abs(many.mean() - 1) < 0.01 and abs(many.var() - 1) < 0.02
-    assert abs(np.corrcoef(many[:, 0], many[:, 1])[0, 1]) < 0.08
+def test_an_interval_is_wide_where_few_hosts_have_the_excess() -> None:
+    totals = np.full(40, 10.0)
+    even, odd = np.full(40, 2.0), np.zeros(40)
+    even[::2] += 1.0
+    odd[:4] = 2.5 * 10
+    totals[:4] += 25
+    low_even, high_even = statistics.shares(even[:, None], totals)[0] or (0, 0)
+    low_odd, high_odd = statistics.shares(odd[:, None], totals)[0] or (0, 0)
+    assert low_even < 0.2 < high_even and high_even - low_even < 0.1
+    assert low_odd < 0.2 < high_odd and high_odd - low_odd > 0.2
+    assert statistics.shares(even[:4, None], totals[:4]) == [None], "four hosts"
+    assert statistics.shares(totals[:, None], totals) == [(1.0, 1.0)]
 
 
-WEIGHTS = [0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0, 1.0, 2.0, 0.0, 1.0]
+@pytest.mark.parametrize(("freedom", "wanted"), [(4, 2.776), (9, 2.262), (29, 2.045), (999, 1.962)])
+def test_percentiles_of_students_t(freedom: int, wanted: float) -> None:
+    assert statistics.student(freedom) == pytest.approx(wanted, rel=0.005)

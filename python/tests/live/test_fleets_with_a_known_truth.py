@@ -25,24 +25,25 @@ import dashcam  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = int(os.environ.get("DASHCAM_FLEET_SEEDS", "100"))
+HOSTS = 60
 OLD, NEW = {"version": "1.0"}, {"version": "2.0"}
 STEADY = [Cause("refresh", 2.0, 0.8), Cause("resize", 1.0, 0.8, kind="cpu"), Cause("peer", 0.5, 1.0, kind="downstream-wait"),
-          Cause("odd", 2.0, 0.8, hosts=(30, 31, 32), kind="sleep")]
+          Cause("odd", 2.0, 0.8, hosts=(50, 51, 52), kind="sleep")]
 
 
 def canary(host: int, day: float) -> str:
-    """Twelve of forty hosts get version 2.0 after two of four days."""
-    return "2.0" if host < 12 and day >= 2 else "1.0"
+    """Twenty hosts get version 2.0 after two of four days."""
+    return "2.0" if host < 20 and day >= 2 else "1.0"
 
 
 @pytest.mark.seconds(3000)
 def test_intervals_hold_the_truth_and_nothing_is_reported_where_nothing_changed(tmp_path: Path) -> None:
-    expected = {cause.name: cause.excess_s * cause.bursts_a_day * len(cause.hosts or range(40)) for cause in STEADY[:3]}
-    whole = sum(cause.excess_s * cause.bursts_a_day * len(cause.hosts or range(40)) for cause in STEADY)
+    expected = {cause.name: cause.excess_s * cause.bursts_a_day * len(cause.hosts or range(HOSTS)) for cause in STEADY[:3]}
+    whole = sum(cause.excess_s * cause.bursts_a_day * len(cause.hosts or range(HOSTS)) for cause in STEADY)
     inside = dict.fromkeys(expected, 0)
     alarms = []
     for seed in range(SEEDS):
-        store.write(tmp_path / "fleet", Drawn(seed, 40, 4, STEADY, versions=canary).tables())
+        store.write(tmp_path / "fleet", Drawn(seed, HOSTS, 4, STEADY, versions=canary).tables())
         fleet = dashcam.fleet(tmp_path / "fleet")
         for row in fleet.why().causes:
             if row["fingerprint"] in expected:
@@ -61,7 +62,7 @@ def test_a_regression_of_three_times_is_found(tmp_path: Path) -> None:
     grown = Cause("refresh", 2.0, 2 * 0.8, versions=("2.0",))
     found = 0
     for seed in range(SEEDS):
-        store.write(tmp_path / "fleet", Drawn(seed, 40, 4, [*STEADY, grown], versions=canary).tables())
+        store.write(tmp_path / "fleet", Drawn(seed, HOSTS, 4, [*STEADY, grown], versions=canary).tables())
         rows = dashcam.fleet(tmp_path / "fleet").diff(before=OLD, after=NEW).found("worse")
         found += [row["fingerprint"] for row in rows] == ["refresh"]
         shutil.rmtree(tmp_path / "fleet")

@@ -7,6 +7,9 @@ What it promises: excess that no cause explains is a line of its own. An interva
 there are enough hosts for one, else null. `captured` says of what the shares are.
 """
 
+# Ibis and pyarrow have no types; what pyright infers from their source is wrong.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import datetime
@@ -227,7 +230,7 @@ def _intervals(rows: list[Row], hosts: list[Row], by: tuple[str, ...]) -> dict[t
     totals = np.zeros(len(names))
     for row in hosts:
         totals[place[row["host"]]] += row["excess_ns"]
-    found = statistics.shares(excess, totals, statistics.host_weights(names))
+    found = statistics.shares(excess, totals)
     return {key: list(bounds) if bounds else None for key, bounds in zip(groups, found)}
 
 

@@ -14,6 +14,9 @@ What it cannot know: a host without a capture is not seen, and when a host chang
 the times of its captures.
 """
 
+# Ibis and pyarrow have no types; what pyright infers from their source is wrong.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import datetime

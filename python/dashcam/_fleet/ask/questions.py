@@ -11,6 +11,9 @@ by the part of its excess that other captures have. Ties are decided by the capt
 engine gives the same rows.
 """
 
+# Ibis has no types; what pyright infers from its source is wrong.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false
+
 from __future__ import annotations
 
 import datetime

