@@ -22,8 +22,11 @@ const STOPPED: usize = 2;
 impl Shared {
     fn new() -> Shared {
         let folder = Folder::new("tracee");
-        let words = sys::map::create(&folder.path().join("words"), 4096).expect("shared memory");
-        Shared { words, _folder: folder }
+        let mapped = sys::map::create(&folder.path().join("words"), 4096).expect("shared memory");
+        if mapped.in_steps {
+            sys::map::populate(mapped.words).expect("a page");
+        }
+        Shared { words: mapped.words, _folder: folder }
     }
 
     fn get(&self, word: usize) -> u64 {
