@@ -3,6 +3,7 @@
 //! A call into such a function costs only what CPython itself needs; a wrapper would add more than
 //! most of the functions do.
 
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 
 /// A function that takes keywords, by the cheapest calling convention.
 pub type Fast = ffi::PyCFunctionFastWithKeywords;
+const FAST: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
 /// None, as a new reference.
 ///
@@ -64,11 +66,10 @@ pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
 
 /// A method that takes keywords, by the cheapest calling convention.
 pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
-    const FLAGS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
     ffi::PyMethodDef {
         ml_name: name.as_ptr(),
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
-        ml_flags: FLAGS,
+        ml_flags: FAST,
         ml_doc: doc.as_ptr(),
     }
 }
@@ -77,6 +78,51 @@ pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::P
 pub fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
     methods.push(ffi::PyMethodDef::zeroed());
     methods.leak().as_mut_ptr()
+}
+
+/// A function that gets `state` as its `self`. For few functions: its definition is never freed.
+pub fn function_of<'py>(
+    state: Bound<'py, PyAny>,
+    function: ffi::PyMethodDef,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the definition is leaked.
+    unsafe { function_with(state, leaked(vec![function])) }
+}
+
+/// Safety: the definition lives as long as the process.
+unsafe fn function_with<'py>(
+    state: Bound<'py, PyAny>,
+    definition: *mut ffi::PyMethodDef,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: promised by the caller; the function holds the state. NULL is fetched as an error.
+    unsafe {
+        let made = ffi::PyCFunction_NewEx(definition, state.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(state.py(), made)
+    }
+}
+
+/// The definition of functions that are made again and again, each with a `self` of its own.
+pub struct Definition(UnsafeCell<ffi::PyMethodDef>);
+
+// SAFETY: CPython reads it, and nothing writes it.
+unsafe impl Sync for Definition {}
+
+impl Definition {
+    /// A function that takes keywords.
+    pub const fn new(name: &'static CStr, function: Fast) -> Definition {
+        Definition(UnsafeCell::new(ffi::PyMethodDef {
+            ml_name: name.as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
+            ml_flags: FAST,
+            ml_doc: std::ptr::null(),
+        }))
+    }
+
+    /// The function with this `self`.
+    pub fn with<'py>(&'static self, state: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: a static.
+        unsafe { function_with(state, self.0.get()) }
+    }
 }
 
 /// Adds functions to a module.

@@ -3,16 +3,11 @@ its request. Its time in the queue includes the wait for a token of the limiter.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 
 def patch(native: Any, module: Any) -> None:
     """Hooks `anyio.to_thread.run_sync`. Without a current request the call is passed on
     unchanged.
     """
-
-    def before(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        request = native.current_request()
-        return ((native.work(request, func), *args), kwargs) if request else None
-
-    native.hook(module, "run_sync", before=before)
+    native.hook(module, "run_sync", before=native.hand_over_first)

@@ -17,4 +17,4 @@ def begins(native: Any, holder: Any, name: str = "__call__") -> None:
     """Hooks an application's `(self, scope, receive, send)`: it begins a request if none was
     begun.
     """
-    native.hook(holder, name, around=native.asgi_call)
+    native.hook(holder, name, around=native.asgi_call, outermost=True)

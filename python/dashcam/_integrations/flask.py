@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import sys
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Callable
 
@@ -14,39 +14,29 @@ def patch(native: Any, module: ModuleType) -> None:
     """Hooks `Flask.wsgi_app` (begins a request if no server did), `Flask.full_dispatch_request`
     (names it, once the route is known, and reads its status) and `Flask.handle_exception` (which
     gets exceptions that no handler of the application took, before a reply is made from them)."""
-    find = _finder(module)
-
-    def before_dispatch(self: Any, *args: Any, **kwargs: Any) -> None:
-        seen = find()
-        rule = getattr(seen, "url_rule", None)
-        if rule is not None:
-            native.request_route(seen.method, rule.rule)
 
     def before_handling(self: Any, error: Any) -> None:
         request = native.current_request()
         if request:
             native.request_failed(request, type(error).__name__)
 
-    def after_dispatch(response: Any, *args: Any, **kwargs: Any) -> None:
-        if response.status_code >= 500:
-            native.request_failed(native.current_request(), "")
-
     wsgi.begins(native, module.Flask, "wsgi_app")
     native.hook(module.Flask, "handle_exception", before=before_handling)
-    native.hook(module.Flask, "full_dispatch_request", before=before_dispatch, after=after_dispatch)
+    native.hook(module.Flask, "full_dispatch_request", before=_router(native, module), after=native.note_response)
 
 
-def _finder(module: ModuleType) -> Callable[[], Any]:
-    """Finds the current request. `flask.request` is a proxy, each attribute of which costs a
-    microsecond; the object behind it has moved between versions."""
+def _router(native: Any, module: ModuleType) -> Callable[..., None]:
+    """Names the current request by its route. `flask.request` is a proxy, each attribute of which
+    costs a microsecond; the object behind it has moved between versions."""
     known = sys.modules.get("flask.globals")
     for name in ("_cv_request", "_cv_app"):  # to Flask 3.1; since 3.2
         variable = getattr(known, name, None)
-        if variable is not None:
-            return functools.partial(_behind, variable.get, module)
-    return lambda: module.request
+        if isinstance(variable, ContextVar):
+            return native.names_route(variable)  # type: ignore[no-any-return]
 
+    def before(self: Any, *args: Any, **kwargs: Any) -> None:
+        rule = getattr(module.request, "url_rule", None)
+        if rule is not None:
+            native.request_route(module.request.method, rule.rule)
 
-def _behind(get: Any, module: ModuleType) -> Any:
-    context = get(None)
-    return getattr(context, "request", None) or module.request
+    return before

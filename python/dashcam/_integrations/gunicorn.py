@@ -19,19 +19,19 @@ def patch(native: Any, module: ModuleType) -> None:
 
 def patch_sync(native: Any, module: ModuleType) -> None:
     """Hooks `SyncWorker.handle_request(listener, req, client, addr)`."""
-    _serves(native, module.SyncWorker, lambda self, listener, req, client, *more: _asked(req, client))
+    _serves(native, module.SyncWorker, native.parsed(2, 3))
 
 
 def patch_gthread(native: Any, module: ModuleType) -> None:
     """Hooks `ThreadWorker.handle_request(req, conn)`."""
-    _serves(native, module.ThreadWorker, lambda self, req, conn, *more: _asked(req, conn.sock))
+    _serves(native, module.ThreadWorker, native.parsed(1, 2, "sock"))
 
 
 def patch_async(native: Any, module: ModuleType) -> None:
     """Hooks `AsyncWorker.handle_request(listener_name, req, sock, addr)`: gevent's and eventlet's
     workers.
     """
-    _serves(native, module.AsyncWorker, lambda self, listener, req, sock, *more: _asked(req, sock))
+    _serves(native, module.AsyncWorker, native.parsed(2, 3))
 
 
 def patch_response(native: Any, module: ModuleType) -> None:
@@ -41,11 +41,3 @@ def patch_response(native: Any, module: ModuleType) -> None:
 
 def _serves(native: Any, worker: Any, asked: Any) -> None:
     wsgi.serves(native, worker, "handle_request", asked)
-
-
-def _asked(req: Any, connection: Any) -> wsgi.Asked:
-    parents = [value for name, value in req.headers if name == "TRACEPARENT"]
-    if len(parents) != 1:
-        return wsgi.Asked(req.method, req.path or "/", connection)
-    state = ",".join(value for name, value in req.headers if name == "TRACESTATE")
-    return wsgi.Asked(req.method, req.path or "/", connection, parents[0], state)

@@ -20,11 +20,6 @@ def patch(native: Any, module: ModuleType) -> None:
 def patch_routes(native: Any, module: ModuleType) -> None:
     """Hooks `Route.handle` and `Mount.handle`, which are called once the route is known."""
 
-    def before_route(self: Any, scope: Any, receive: Any, send: Any) -> None:
-        request = native.current_request()
-        if request and "method" in scope:
-            native.request_named(request, scope["method"], _path(request) + self.path)
-
     def before_mount(self: Any, scope: Any, receive: Any, send: Any) -> None:
         request = native.current_request()
         if request and scope.get("type") == "http":
@@ -33,7 +28,7 @@ def patch_routes(native: Any, module: ModuleType) -> None:
             if not self.routes:  # static files, or an application of another kind
                 native.request_named(request, scope.get("method", "?"), path + "/{path}")
 
-    native.hook(module.Route, "handle", before=before_route)
+    native.hook(module.Route, "handle", before=native.names_path(_mounted))
     native.hook(module.Mount, "handle", before=before_mount)
 
 

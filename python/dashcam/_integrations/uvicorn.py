@@ -4,7 +4,6 @@ cycle.
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any
 
@@ -12,12 +11,4 @@ from typing import Any
 def patch(native: Any, module: ModuleType) -> None:
     """Hooks `RequestResponseCycle.run_asgi`. It is called while the data is read and makes the
     coroutine of the task that serves it."""
-    is_on, begins, serve = native.is_on, native.asgi_begins, native.asgi_serve
-
-    def before(self: Any, app: Any) -> Any:
-        if not is_on():
-            return None
-        request = begins(self.scope, self.transport)
-        return (self, functools.partial(serve, request, app)), {}
-
-    native.hook(module.RequestResponseCycle, "run_asgi", before=before)
+    native.hook(module.RequestResponseCycle, "run_asgi", around=native.asgi_run)

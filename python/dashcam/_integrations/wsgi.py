@@ -30,11 +30,11 @@ def serves(
     native: Any,
     holder: Any,
     name: str,
-    asked: Callable[..., Asked],
+    asked: Any,
     failure: Optional[Callable[[Any], bool]] = None,
 ) -> None:
-    """Hooks a server's method that serves one request. `asked` gets the method's arguments;
-    `failure`, called when the method has returned, reads from its `self` whether the request
+    """Hooks a server's method that serves one request. `asked` gets the method's arguments and
+    returns an `Asked`, or is a `native.parsed`; `failure`, called when the method has returned, reads from its `self` whether the request
     failed."""
     native.hook(holder, name, around=native.serving(asked, failure))
 
@@ -43,19 +43,14 @@ def begins(native: Any, holder: Any, name: str) -> None:
     """Hooks a framework's `(self, environ, start_response)`: it begins a request if no server
     did.
     """
-    native.hook(holder, name, around=native.wsgi_call)
+    native.hook(holder, name, around=native.wsgi_call, outermost=True)
 
 
 def notes_status(native: Any, holder: Any, name: str = "start_response") -> None:
     """Hooks a server's `start_response(self, status, ...)`: a reply of 500 and more is a failure of
     the request.
     """
-
-    def before(self: Any, status: Any = "", *args: Any, **kwargs: Any) -> None:
-        if isinstance(status, str) and status.startswith("5"):
-            native.request_failed(native.current_request(), "")
-
-    native.hook(holder, name, before=before)
+    native.hook(holder, name, before=native.note_status)
 
 
 def notes_error(native: Any, holder: Any, name: str) -> None:

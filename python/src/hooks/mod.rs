@@ -39,6 +39,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::unless_it_interrupts;
 use crate::process::arm_late;
+use crate::names;
 
 pub use builtins::hook_builtins;
 
@@ -151,6 +152,8 @@ struct Hook {
     around: *mut ffi::PyObject,
     /// A callable that is the original, for `around`. Owned.
     plain: *mut ffi::PyObject,
+    /// Inside of an open request the original is called as if there were no hook.
+    outermost: bool,
     complained: Cell<bool>,
 }
 
@@ -167,7 +170,10 @@ impl Hook {
         // SAFETY: promised by the caller.
         unsafe {
             if !self.around.is_null() {
-                return self.run_around(original, given);
+                return match self.outermost && names::open(Python::assume_attached()) != 0 {
+                    true => original.call(given),
+                    false => self.run_around(original, given),
+                };
             }
             let other = match self.before.is_null() {
                 true => null_mut(),
@@ -328,13 +334,18 @@ fn made(
 ) -> Hook {
     let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
     let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
-    Hook { before, after, failed, around, plain: null_mut(), complained: Cell::new(false) }
+    let (plain, outermost) = (null_mut(), false);
+    Hook { before, after, failed, around, plain, outermost, complained: Cell::new(false) }
 }
 
 /// Hooks the function `name` of a class or module. A function with a hook keeps that hook.
+/// `outermost`: the `around` is called only where no request is open.
 /// AttributeError: it does not exist; TypeError: it is not a function of a known kind.
 #[pyfunction]
-#[pyo3(signature = (holder, name, *, before = None, after = None, failed = None, around = None))]
+#[pyo3(signature = (
+    holder, name, *, before = None, after = None, failed = None, around = None, outermost = false
+))]
+#[allow(clippy::too_many_arguments)] // Keywords.
 pub fn hook(
     holder: &Bound<'_, PyAny>,
     name: &Bound<'_, PyString>,
@@ -342,6 +353,7 @@ pub fn hook(
     after: Option<Bound<'_, PyAny>>,
     failed: Option<Bound<'_, PyAny>>,
     around: Option<Bound<'_, PyAny>>,
+    outermost: bool,
 ) -> PyResult<()> {
     let function = holder.getattr(name)?;
     if stand_in::is_one(&function) {
@@ -353,7 +365,7 @@ pub fn hook(
         let found = if kind == "NoneType" { function.get_type().to_string() } else { kind };
         return Err(PyTypeError::new_err(format!("{name}: found {found}, wanted a function")));
     }
-    let hook = made(before, after, failed, around);
+    let hook = Hook { outermost, ..made(before, after, failed, around) };
     // The interpreter may call `__init__` of Python without its vectorcall word
     // (CALL_ALLOC_AND_ENTER_INIT of 3.13).
     let hook = match name.to_str()? {

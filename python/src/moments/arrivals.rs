@@ -10,8 +10,11 @@
 //!
 //! Missing on purpose: servers (python/dashcam/_integrations); WSGI's call (`wsgi`).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use pyo3::exceptions::PyException;
@@ -37,10 +40,32 @@ const LONGEST_ENDING: usize = 7;
 struct Texts {
     /// The epoch of the recorder that gave the ids.
     epoch: u32,
-    ids: HashMap<Box<str>, u32>,
+    ids: HashMap<Box<str>, u32, BuildHasherDefault<Words>>,
     /// How many were made from paths.
     raw: usize,
     buffer: String,
+}
+
+/// Hashes a text by words of 8 bytes. A client that sends paths of one hash makes `MOST_RAW` names
+/// at most.
+#[derive(Default)]
+struct Words(u64);
+
+impl Hasher for Words {
+    fn write(&mut self, bytes: &[u8]) {
+        // Fibonacci's multiplier; the rotation brings high bits, which are mixed best, to the rest.
+        let mut mix = |word: u64| {
+            self.0 = (self.0.rotate_left(26) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        };
+        let (words, length) = (bytes.chunks_exact(8), bytes.len() as u64);
+        let rest = words.remainder().iter().fold(length, |last, byte| last << 8 | u64::from(*byte));
+        words.for_each(|word| mix(word.try_into().map_or(0, u64::from_le_bytes)));
+        mix(rest);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
 }
 
 /// Locked for the few instructions of a lookup, by the GIL's holder: nothing ever waits for it.
@@ -96,17 +121,46 @@ impl Texts {
 /// digit in their names.
 fn put_path(buffer: &mut String, path: &str) {
     let path = path.split('?').next().unwrap_or_default();
-    for (number, part) in path.split('/').enumerate() {
-        if number > 0 {
-            buffer.push('/');
+    let mut rest = path;
+    loop {
+        let (end, is_word) = first_part(rest.as_bytes());
+        match is_word {
+            true => buffer.push_str(&rest[..end]),
+            false => put_part(buffer, &rest[..end]),
         }
-        match part.rsplit_once('.').filter(|(stem, ending)| is_file(stem, ending)) {
-            Some((_, ending)) => {
-                buffer.push_str("{id}.");
-                buffer.push_str(ending);
+        if end == rest.len() {
+            return;
+        }
+        buffer.push('/');
+        rest = &rest[end + 1..];
+    }
+}
+
+/// The length of the part before the next slash, and whether it is surely a word: short, with a
+/// letter behind `f`, and neither dots nor characters beyond ASCII.
+fn first_part(path: &[u8]) -> (usize, bool) {
+    let (mut is_plain, mut has_letter, mut end) = (true, false, path.len());
+    for (at, byte) in path.iter().enumerate() {
+        match byte {
+            b'/' => {
+                end = at;
+                break;
             }
-            None => buffer.push_str(if is_id(part) { "{id}" } else { part }),
+            b'g'..=b'z' | b'G'..=b'Z' | b'_' => has_letter = true,
+            b'.' | 0x80.. => is_plain = false,
+            _ => (),
         }
+    }
+    (end, end == 0 || end < LONG && is_plain && has_letter)
+}
+
+fn put_part(buffer: &mut String, part: &str) {
+    match part.rsplit_once('.').filter(|(stem, ending)| is_file(stem, ending)) {
+        Some((_, ending)) => {
+            buffer.push_str("{id}.");
+            buffer.push_str(ending);
+        }
+        None => buffer.push_str(if is_id(part) { "{id}" } else { part }),
     }
 }
 
@@ -146,11 +200,23 @@ pub(super) fn begin(
     connection: Option<&Bound<'_, PyAny>>,
     enter: bool,
 ) -> PyResult<u64> {
-    let name = name_id(recorder, method, path, Source::Path);
     let fd = match connection {
         Some(connection) => descriptor(connection)?,
         None => -1,
     };
+    begin_on(py, recorder, (method, path), on_loop, fd, enter)
+}
+
+/// As `begin`, with the connection's descriptor.
+fn begin_on(
+    py: Python<'_>,
+    recorder: &Recorder,
+    (method, path): (&str, &str),
+    on_loop: bool,
+    fd: i32,
+    enter: bool,
+) -> PyResult<u64> {
+    let name = name_id(recorder, method, path, Source::Path);
     // Asking the connection may have run code of the program, and that may have stopped the
     // recorder.
     match recording(py).filter(|now| now.epoch() == recorder.epoch()) {
@@ -203,8 +269,11 @@ pub fn asgi_arrives(
     path: &Bound<'_, PyString>,
     transport: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
-    let connection = socket_of(method.py(), transport)?;
-    request_arrives(method, path, true, connection.as_ref(), false)
+    let py = method.py();
+    let Some(recorder) = recording(py) else { return Ok(0) };
+    let fd = transport.map_or(Ok(-1), descriptor_of)?;
+    let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
+    begin_on(py, recorder, (&method, &path), true, fd, false)
 }
 
 /// As `asgi_arrives`, for a scope with any content, and with its caller's trace.
@@ -225,14 +294,13 @@ pub(super) fn begin_asgi(
 ) -> PyResult<u64> {
     let py = scope.py();
     let Some(recorder) = recording(py) else { return Ok(0) };
-    let connection = socket_of(py, transport)?;
+    let fd = transport.map_or(Ok(-1), descriptor_of)?;
     // A server may leave any of it out, or give it in a wrong form.
-    let text = |key, otherwise: &str| {
-        let found = item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
-        found.map_or_else(|| otherwise.to_owned(), |text| text.to_string_lossy().into_owned())
-    };
-    let (method, path) = (text(word!(py, "method"), "?"), text(word!(py, "path"), "/"));
-    let request = begin(py, recorder, (&method, &path), true, connection.as_ref(), enter)?;
+    let text = |key| item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
+    let (method, path) = (text(word!(py, "method")), text(word!(py, "path")));
+    let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| text.to_string_lossy());
+    let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| text.to_string_lossy());
+    let request = begin_on(py, recorder, (&method, &path), true, fd, enter)?;
     if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
         continue_trace(request, &headers);
     }
@@ -250,18 +318,26 @@ pub(super) fn item<'py>(
     }
 }
 
-/// The socket of an asyncio transport.
-fn socket_of<'py>(
-    py: Python<'py>,
-    transport: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match transport {
-        Some(transport) if recording(py).is_some() => {
-            let name = word!(py, "socket");
-            let socket = transport.call_method1(word!(py, "get_extra_info"), (name,));
-            socket.map(Some).or_else(|error| or_interrupt(py, error, None))
+/// A type of transports without `_sock_fd`: it is asked for its socket at once. Relaxed: a hint.
+static OTHER: AtomicUsize = AtomicUsize::new(0);
+
+/// The descriptor of an asyncio transport's socket, -1 when there is none. asyncio's own transports
+/// have it in an attribute, which costs a tenth of the calls through `get_extra_info`.
+fn descriptor_of(transport: &Bound<'_, PyAny>) -> PyResult<i32> {
+    let py = transport.py();
+    let class = transport.get_type_ptr() as usize;
+    if OTHER.load(Ordering::Relaxed) != class {
+        let known = transport.getattr(word!(py, "_sock_fd")).and_then(|fd| fd.extract::<i32>());
+        match known {
+            Ok(fd) => return Ok(fd),
+            Err(error) => or_interrupt(py, error, ())?,
         }
-        _ => Ok(None),
+        OTHER.store(class, Ordering::Relaxed);
+    }
+    let name = word!(py, "socket");
+    match transport.call_method1(word!(py, "get_extra_info"), (name,)) {
+        Ok(socket) => descriptor(&socket),
+        Err(error) => or_interrupt(py, error, -1),
     }
 }
 

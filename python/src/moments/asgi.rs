@@ -1,10 +1,10 @@
 //! An ASGI request: from the arrival of its data until the last part of its response is handed
 //! over.
 //!
-//! How it works: a server's hook calls `asgi_arrives` where the request is read, which is not yet
-//! the task that will work for it. In that task `asgi_serve` calls the application, with a `send`
-//! of ours, and returns the application's awaitable to the server inside of a `Passing`, which
-//! observes its end:
+//! How it works: a server's hook begins the request where it is read (`run`, `asgi_arrives`), which
+//! is not yet the task that will work for it. In that task `serve` calls the application, with a
+//! `send` of ours, and returns the application's awaitable to the server inside of a `Passing`,
+//! which observes its end:
 //!
 //! ```text
 //!   server's coroutine -> Passing -> application's coroutine -> ... -> Sender -> server's send
@@ -28,20 +28,22 @@
 use std::cell::{Cell, UnsafeCell};
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use sys::cell::StaticRef;
 
-use super::arrivals::item;
+use super::arrivals::{begin_asgi, item};
 use super::aside::Aside;
 use super::awaited::{pass, pass_lazily, visit_all, Role};
 use super::bound::wrong_call;
 use super::object::{class_of, slot, Pool};
 use super::request;
-use crate::call::quietly;
+use crate::call::{quietly, unless_it_interrupts, Definition};
 use crate::disguise::{let_go, members, slots, Disguise};
+use crate::hooks::note;
 use crate::kept::word;
 use crate::process::recording;
 
@@ -150,11 +152,128 @@ impl Sender {
     }
 }
 
+/// `around(original, application)` of a server's `run_asgi`, which is called where the request is
+/// read and makes the coroutine of the task that serves it. The request begins here; the server
+/// gets an application that serves it.
+///
+/// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
+pub(super) unsafe extern "C" fn run(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and `count` arguments, which the caller holds.
+    unsafe {
+        if count < 1 {
+            return wrong_call(c"asgi_run() takes a bound method and its arguments");
+        }
+        let py = Python::assume_attached();
+        let (original, rest) = (*args, count as usize - 1);
+        let plain = || ffi::PyObject_Vectorcall(original, args.add(1), rest as _, keywords);
+        if rest != 1 || !keywords.is_null() || recording(py).is_none() {
+            return plain();
+        }
+        let original_ref = Bound::from_borrowed_ptr(py, original);
+        let application = Bound::from_borrowed_ptr(py, *args.add(1));
+        let served = match quietly(Ok(None), || of_cycle(&original_ref, &application)) {
+            Ok(Some(served)) => served,
+            Ok(None) => return plain(),
+            Err(error) => match unless_it_interrupts(py, error) {
+                Ok(error) => {
+                    complain(py, &error);
+                    return plain();
+                }
+                Err(()) => return null_mut(),
+            },
+        };
+        let given = [null_mut(), served.as_ptr()];
+        let flagged = 1 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        ffi::PyObject_Vectorcall(original, given.as_ptr().add(1), flagged as _, null_mut())
+    }
+}
+
+#[cold]
+fn complain(py: Python<'_>, error: &PyErr) {
+    static COMPLAINED: AtomicBool = AtomicBool::new(false);
+    if !COMPLAINED.swap(true, Ordering::Relaxed) {
+        note(py, &format!("run_asgi is not as expected, its requests are not recorded: {error}"));
+    }
+}
+
+/// The application that serves the request of a server's cycle, to which `run_asgi` is bound. None:
+/// nothing is recorded.
+fn of_cycle<'py>(
+    run_asgi: &Bound<'py, PyAny>,
+    application: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = run_asgi.py();
+    let cycle = run_asgi.getattr(word!(py, "__self__"))?;
+    let (scope, transport) =
+        (cycle.getattr(word!(py, "scope"))?, cycle.getattr(word!(py, "transport"))?);
+    let id = begin_asgi(&scope, Some(&transport), false)?;
+    if id == 0 {
+        return Ok(None);
+    }
+    static SERVED: Definition = Definition::new(c"application", served);
+    let state = (id, application).into_pyobject(py)?;
+    SERVED.with(state.into_any()).map(Some)
+}
+
+/// The application that `of_cycle` makes; its `self` is the request and the program's application.
+unsafe extern "C" fn served(
+    state: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, the function's `self`, which `of_cycle` made and the
+    // function holds, and `count` arguments, which the caller holds.
+    unsafe {
+        let (id, application) = (ffi::PyTuple_GET_ITEM(state, 0), ffi::PyTuple_GET_ITEM(state, 1));
+        if count != 3 || !keywords.is_null() {
+            return ffi::PyObject_Vectorcall(application, args, count as _, keywords);
+        }
+        serve(ffi::PyLong_AsUnsignedLongLong(id), application, args)
+    }
+}
+
+/// Calls the application with scope, receive, send as the request `id`, in the context of the
+/// running task; the result has to be awaited.
+///
+/// Safety: the GIL is held; the caller holds the application and the three arguments.
+unsafe fn serve(
+    id: u64,
+    application: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let py = Python::assume_attached();
+        quietly((), || request::request_enter(py, id));
+        let sender = Sender::new(id, *args.add(2));
+        if sender.is_null() {
+            return null_mut();
+        }
+        // The place in front is for a callable that puts its `self` there.
+        let given = [null_mut(), *args, *args.add(1), sender.cast()];
+        let flagged = 3 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let made =
+            ffi::PyObject_Vectorcall(application, given.as_ptr().add(1), flagged as _, null_mut());
+        if made.is_null() {
+            (*sender).fail_as_set();
+            ffi::Py_DECREF(sender.cast());
+            return null_mut();
+        }
+        pass(made, sender, Role::Application)
+    }
+}
+
 /// `asgi_serve(request, application, scope, receive, send)`: calls the application as `request`, in
 /// the context of the running task; the result has to be awaited.
 ///
 /// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
-pub(super) unsafe extern "C" fn serve(
+pub(super) unsafe extern "C" fn serve_with(
     _module: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
@@ -167,31 +286,14 @@ pub(super) unsafe extern "C" fn serve(
                 c"asgi_serve() takes five arguments: request, application, scope, receive, send",
             );
         }
-        let py = Python::assume_attached();
         let id = ffi::PyLong_AsUnsignedLongLong(*args);
         if id == u64::MAX && !ffi::PyErr_Occurred().is_null() {
             return null_mut();
         }
-        let (application, send) = (*args.add(1), *args.add(4));
-        if id == 0 {
-            return ffi::PyObject_Vectorcall(application, args.add(2), 3, null_mut());
+        match id {
+            0 => ffi::PyObject_Vectorcall(*args.add(1), args.add(2), 3, null_mut()),
+            _ => serve(id, *args.add(1), args.add(2)),
         }
-        quietly((), || request::request_enter(py, id));
-        let sender = Sender::new(id, send);
-        if sender.is_null() {
-            return null_mut();
-        }
-        // The place in front is for a callable that puts its `self` there.
-        let given = [null_mut(), *args.add(2), *args.add(3), sender.cast()];
-        let flagged = 3 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        let made =
-            ffi::PyObject_Vectorcall(application, given.as_ptr().add(1), flagged as _, null_mut());
-        if made.is_null() {
-            (*sender).fail_as_set();
-            ffi::Py_DECREF(sender.cast());
-            return null_mut();
-        }
-        pass(made, sender, Role::Application)
     }
 }
 

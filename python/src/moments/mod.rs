@@ -21,6 +21,7 @@ mod bound;
 mod given;
 mod handed;
 mod object;
+mod quick;
 mod request;
 mod served;
 mod span;
@@ -49,10 +50,11 @@ pub(crate) use awaited::visit_all;
 pub use awaited::{handling, seen};
 pub use handed::work;
 pub(crate) use object::{class_of, slot};
+pub use quick::{names_path, names_route};
 pub use request::{
     current_request, request_begin, request_end, request_enter, request_failed, request_rename,
 };
-pub use served::serving;
+pub use served::{parsed, serving};
 pub use tasks::{gc_callback, task_begin, task_end, Task};
 pub use wsgi::wsgi_call;
 
@@ -339,6 +341,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         Bound::from_owned_ptr_or_err(py, capsule)?
     };
     module.add("_kept", kept)?;
+    add_functions(module, quick::functions())?;
     add_functions(
         module,
         vec![
@@ -359,8 +362,13 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
             ),
             method(
                 c"asgi_serve",
-                asgi::serve,
+                asgi::serve_with,
                 c"Calls an ASGI application as a request that has arrived; what it gives is to be awaited.",
+            ),
+            method(
+                c"asgi_run",
+                asgi::run,
+                c"Around a server's `run_asgi(self, app)`: the application is called as a request.",
             ),
             method(
                 c"asgi_call",

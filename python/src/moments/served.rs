@@ -1,14 +1,15 @@
 //! A WSGI request around the function with which its server serves it.
 //!
-//! How it works: a `Serving` is the `around` of a hook on that function (`crate::hooks`):
+//! How it works: `serving` makes the `around` of a hook on that function (`crate::hooks`):
 //!
 //! ```text
 //!   asked(self, ...) -> request begins -> the server's function -> failure(self) -> request ends
 //! ```
 //!
 //! `asked` and `failure` are functions of Python (python/dashcam/_integrations): they return the
-//! parts of the request that the server has read, and whether its reply is an error. A call inside
-//! of an open request is no request of its own.
+//! parts of the request that the server has read, and whether its reply is an error. `parsed` reads
+//! the parts from the objects of gunicorn's parser without a call of Python. A call inside of an
+//! open request is no request of its own.
 //!
 //! What it promises: the server's function is called once, with the given arguments, whatever fault
 //! occurs in this code. The fault goes into `status()`, once for each server. No frame of ours is
@@ -16,34 +17,80 @@
 //!
 //! Missing on purpose: the list of servers and their functions.
 
+use std::borrow::Cow;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyConnectionError, PyStopIteration};
+use pyo3::exceptions::{PyConnectionError, PyStopIteration, PyTypeError};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
+use super::bound::wrong_call;
 use super::{arrivals, attributes, request};
-use crate::call::unless_it_interrupts;
+use crate::call::{function_of, method, quietly, unless_it_interrupts};
 use crate::hooks::note;
 use crate::kept::word;
 use crate::names;
 use crate::process::recording;
 
-/// The `around` of a server's function.
+extern "C" {
+    static mut PyMethod_Type: ffi::PyTypeObject;
+    fn PyMethod_Self(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// The `self` of the `around` of a server's function.
 #[pyclass(frozen, module = "dashcam._native")]
-pub struct Serving {
-    asked: Py<PyAny>,
+struct Serving {
+    asked: Asking,
     failure: Option<Py<PyAny>>,
     /// A fault of ours went into `status()`. Relaxed: one notice too many does no harm.
     complained: AtomicBool,
 }
 
-/// Makes one.
+/// Where the parts of a request are.
+enum Asking {
+    /// A function of Python returns them.
+    Function(Py<PyAny>),
+    /// In an object with `method`, `path` and `headers` (pairs, names in capitals), as gunicorn's
+    /// parser makes.
+    Parsed(Parsed),
+}
+
+/// Places in the arguments of a server's function, its `self` being 0.
+#[pyclass(frozen, module = "dashcam._native")]
+pub struct Parsed {
+    request: usize,
+    connection: usize,
+    /// The connection is this attribute of that argument.
+    attribute: Option<Py<PyString>>,
+}
+
+/// For `serving`: the request and its connection are these arguments.
+#[pyfunction]
+#[pyo3(signature = (request, connection, attribute = None))]
+pub fn parsed(request: usize, connection: usize, attribute: Option<Py<PyString>>) -> Parsed {
+    Parsed { request, connection, attribute }
+}
+
+/// Makes an `around`: `asked` is a function, or what `parsed` makes.
 #[pyfunction]
 #[pyo3(signature = (asked, failure = None))]
-pub fn serving(asked: Py<PyAny>, failure: Option<Py<PyAny>>) -> Serving {
-    Serving { asked, failure, complained: AtomicBool::new(false) }
+pub fn serving<'py>(
+    asked: Bound<'py, PyAny>,
+    failure: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = asked.py();
+    let asked = match asked.cast::<Parsed>() {
+        Ok(places) => Asking::Parsed(Parsed {
+            attribute: places.get().attribute.as_ref().map(|name| name.clone_ref(py)),
+            ..*places.get()
+        }),
+        Err(_) => Asking::Function(asked.unbind()),
+    };
+    let state = Bound::new(py, Serving { asked, failure, complained: AtomicBool::new(false) })?;
+    function_of(state.into_any(), method(c"serving", serve, c"Serves a request."))
 }
 
 /// As `Asked` in python/dashcam/_integrations/wsgi.py.
@@ -56,71 +103,117 @@ struct Asked<'py>(
     Bound<'py, PyAny>,
 );
 
-#[pymethods]
-impl Serving {
-    #[pyo3(signature = (original, *args))]
-    fn __call__<'py>(
-        &self,
-        original: &Bound<'py, PyAny>,
-        args: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = original.py();
-        if recording(py).is_none() || names::open(py) != 0 {
-            return original.call1(args);
+/// `around(original, ...)`: calls the original, bound to the server's object, as a request.
+unsafe extern "C" fn serve(
+    state: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, the function's `self`, which is a `Serving`, and
+    // arguments that the caller (`Hook::run_around`) holds. The array is that of the call, so its
+    // first place may be used for the original's `self`.
+    unsafe {
+        if count < 1 || !keywords.is_null() {
+            return wrong_call(c"an around takes a bound method and its arguments");
         }
+        let py = Python::assume_attached();
+        let (original, rest) = (*args, count as usize - 1);
+        let flagged = rest | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let call = || ffi::PyObject_Vectorcall(original, args.add(1), flagged as _, null_mut());
         // Bound by the hook, to the server's object; anything else is called as without us.
-        let Ok(server) = original.getattr(word!(py, "__self__")) else {
-            return original.call1(args);
-        };
-        let begun = self.begin(&server, args);
-        let id = self.or_note(py, &server, begun)?.unwrap_or(0);
-        let result = original.call1(args);
-        if id == 0 {
-            return result;
+        let is_bound = ffi::Py_TYPE(original) == &raw mut PyMethod_Type;
+        if !is_bound || recording(py).is_none() || names::open(py) != 0 {
+            return call();
         }
-        match &result {
-            Ok(_) => {
-                let failed = match &self.failure {
-                    Some(failure) => {
-                        failure.bind(py).call1((&server,)).and_then(|it| it.is_truthy())
-                    }
-                    None => Ok(false),
-                };
-                let failed = self.or_note(py, &server, failed);
-                request::end(py, id, failed.as_ref().is_ok_and(|it| it.unwrap_or(false)), "");
-                failed.and(result)
-            }
+        let serving = Bound::from_borrowed_ptr(py, state).cast_into_unchecked::<Serving>();
+        let serving = serving.get();
+        let server = Bound::from_borrowed_ptr(py, PyMethod_Self(original));
+        let rest = std::slice::from_raw_parts(args.add(1), rest);
+        let begun = quietly(Ok(0), || serving.begin(&server, rest));
+        let id = match serving.or_note(py, &server, begun) {
+            Ok(id) => id.unwrap_or(0),
             Err(error) => {
-                end_with(py, id, error);
-                result
+                error.restore(py);
+                return null_mut();
             }
+        };
+        let result = call();
+        match id {
+            0 => result,
+            _ => serving.end(&server, id, result),
         }
     }
+}
 
+#[pymethods]
+impl Serving {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.asked)?;
+        if let Asking::Function(asked) = &self.asked {
+            visit.call(asked)?;
+        }
         self.failure.as_ref().map_or(Ok(()), |failure| visit.call(failure))
     }
 }
 
 impl Serving {
-    /// The request that the server has read; 0: nothing is recorded.
-    fn begin(&self, server: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<u64> {
+    /// The request that the server has read; 0: nothing is recorded. `rest`: arguments behind its
+    /// `self`, held by the caller.
+    fn begin(&self, server: &Bound<'_, PyAny>, rest: &[*mut ffi::PyObject]) -> PyResult<u64> {
         let py = server.py();
-        let given = args.to_list();
-        given.insert(0, server)?;
-        let Asked(method, path, connection, parent, state) =
-            self.asked.bind(py).call1(given.to_tuple())?.extract()?;
+        // SAFETY: live objects, held by the caller.
+        let at = |at: usize| unsafe { Bound::from_borrowed_ptr_or_opt(py, *rest.get(at - 1)?) };
+        let Asked(method, path, connection, parent, state) = match &self.asked {
+            Asking::Parsed(places) => places.read(at)?,
+            Asking::Function(asked) => {
+                let all = std::iter::once(Some(server.clone())).chain((1..=rest.len()).map(at));
+                let all: Vec<_> = all.flatten().collect();
+                asked.bind(py).call1(PyTuple::new(py, all)?)?.extract()?
+            }
+        };
         let Some(recorder) = recording(py) else { return Ok(0) };
         let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
         let path = unquoted(&path);
         let id = arrivals::begin(py, recorder, (&method, &path), false, Some(&connection), true)?;
-        // Nothing that a client sends may become an error of ours.
-        let text = |value: &Bound<'_, PyAny>| -> Option<String> { value.extract().ok() };
-        if let (true, Some(parent)) = (id != 0, text(&parent)) {
-            dashcam::continue_trace(id, &parent, &text(&state).unwrap_or_default());
+        if id != 0 && !parent.is_none() {
+            continue_trace(id, &parent, &state);
         }
         Ok(id)
+    }
+
+    /// The server's function has returned `result`, or has raised (NULL). Gives the result.
+    ///
+    /// Safety: the GIL is held; an exception is set if `result` is NULL.
+    unsafe fn end(
+        &self,
+        server: &Bound<'_, PyAny>,
+        id: u64,
+        result: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        let py = server.py();
+        if result.is_null() {
+            let error = PyErr::fetch(py);
+            quietly((), || end_with(py, id, &error));
+            error.restore(py);
+            return result;
+        }
+        let Some(failure) = &self.failure else {
+            quietly((), || request::end(py, id, false, ""));
+            return result;
+        };
+        let failed = failure.bind(py).call1((server,)).and_then(|failed| failed.is_truthy());
+        let failed = self.or_note(py, server, failed);
+        let is_failed = failed.as_ref().is_ok_and(|failed| failed.unwrap_or(false));
+        quietly((), || request::end(py, id, is_failed, ""));
+        match failed {
+            Ok(_) => result,
+            Err(error) => {
+                // SAFETY: owned; the exception takes its place.
+                unsafe { ffi::Py_DECREF(result) };
+                error.restore(py);
+                null_mut()
+            }
+        }
     }
 
     /// The result, None for a fault of ours. Err: an exception that interrupts the program.
@@ -144,6 +237,62 @@ impl Serving {
     }
 }
 
+impl Parsed {
+    /// The parts of a request, read from its object.
+    fn read<'py>(&self, at: impl Fn(usize) -> Option<Bound<'py, PyAny>>) -> PyResult<Asked<'py>> {
+        let missing = || PyTypeError::new_err("found too few arguments, wanted a request");
+        let request = at(self.request).ok_or_else(missing)?;
+        let connection = at(self.connection).ok_or_else(missing)?;
+        let py = request.py();
+        let connection = match &self.attribute {
+            Some(name) => connection.getattr(name)?,
+            None => connection,
+        };
+        let method = request.getattr(word!(py, "method"))?.cast_into::<PyString>()?;
+        let path = match request.getattr(word!(py, "path"))?.cast_into::<PyString>() {
+            Ok(path) if !path.is_empty()? => path,
+            _ => word!(py, "/").clone(),
+        };
+        let headers = request.getattr(word!(py, "headers"))?;
+        let values = |name: &[u8]| values_of(&headers, name);
+        let none = py.None().into_bound(py);
+        let mut parents = values(b"TRACEPARENT")?;
+        Ok(match (parents.pop(), parents.is_empty()) {
+            (Some(parent), true) => {
+                let states = values(b"TRACESTATE")?;
+                let states: Vec<_> = states.iter().map(|it| it.to_string_lossy()).collect();
+                let state = PyString::new(py, &states.join(",")).into_any();
+                Asked(method, path, connection, parent.into_any(), state)
+            }
+            _ => Asked(method, path, connection, none.clone(), none),
+        })
+    }
+}
+
+/// The values of a header, of a list of pairs.
+fn values_of<'py>(headers: &Bound<'py, PyAny>, name: &[u8]) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let mut found = Vec::new();
+    for pair in headers.cast::<PyList>()? {
+        let pair = pair.cast_into::<PyTuple>()?;
+        let key = pair.get_borrowed_item(0)?;
+        let Ok(key) = key.cast::<PyString>() else { continue };
+        // SAFETY: a str; its length is known without its characters.
+        let length = unsafe { ffi::PyUnicode_GET_LENGTH(key.as_ptr()) };
+        if length as usize == name.len() && key.to_str().is_ok_and(|key| key.as_bytes() == name) {
+            found.push(pair.get_item(1)?.cast_into::<PyString>()?);
+        }
+    }
+    Ok(found)
+}
+
+/// Nothing that a client sends may become an error of ours.
+fn continue_trace(id: u64, parent: &Bound<'_, PyAny>, state: &Bound<'_, PyAny>) {
+    let text = |value: &Bound<'_, PyAny>| -> Option<String> { value.extract().ok() };
+    if let Some(parent) = text(parent) {
+        dashcam::continue_trace(id, &parent, &text(state).unwrap_or_default());
+    }
+}
+
 /// Ends a request whose server's function raised. Two kinds of exceptions are no failure of the
 /// application: a client that went away, and StopIteration (gunicorn), which means that the
 /// connection is to be closed, and is not an error of the body.
@@ -163,7 +312,10 @@ fn end_with(py: Python<'_>, id: u64, error: &PyErr) {
 
 /// A path in the form that an application gets: with the characters for which `%` and two digits
 /// are written.
-fn unquoted(path: &str) -> String {
+fn unquoted(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (mut found, bytes) = (Vec::with_capacity(path.len()), path.as_bytes());
     let mut at = 0;
@@ -181,5 +333,5 @@ fn unquoted(path: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&found).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&found).into_owned())
 }

@@ -13,7 +13,7 @@
 //! Missing on purpose: the end of bodies without such a place. Their requests end when the
 //! application returns.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -25,6 +25,14 @@ use crate::event_loop::imported;
 use crate::kept::word;
 use crate::names;
 use crate::process::recording;
+
+/// A request began here: a server without an integration runs in this process. Under the GIL.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a framework's call has begun a request in this process.
+pub(super) fn has_begun() -> bool {
+    HAS_BEGUN.load(Ordering::Relaxed)
+}
 
 /// Calls a WSGI application as one request; inside of an open request it is just called.
 #[pyfunction]
@@ -38,6 +46,9 @@ pub fn wsgi_call<'py>(
         Ok(environ) if names::open(py) == 0 => begin(environ)?,
         _ => 0,
     };
+    if id != 0 {
+        HAS_BEGUN.store(true, Ordering::Relaxed);
+    }
     match application.call1((environ, start_response)) {
         Ok(body) => {
             if id != 0 && !ends_with_its_body(&body, id) {
