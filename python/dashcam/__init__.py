@@ -18,11 +18,12 @@ stderr and ignored.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, MutableMapping
-
 from dashcam import _process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any, MutableMapping
 
 try:
     from dashcam import _native
@@ -33,8 +34,8 @@ except ImportError as error:  # another interpreter, or not built
 
 from dashcam import metric, reading  # noqa: E402
 
-# No module `__getattr__` instead, which would import `logging` only on demand: with it, CPython
-# looks `dashcam.span` up the slow way each time, 20 ns.
+# No module `__getattr__` to import some of it on demand: with it, CPython looks `dashcam.span` up
+# the slow way each time, 20 ns.
 from dashcam.log import LogHandler  # noqa: E402
 from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 
@@ -129,6 +130,8 @@ def stop() -> None:
 
 def snap(reason: str = "snap") -> Path:
     """Saves a capture now and returns its path. Raises OSError if that is not possible."""
+    from pathlib import Path
+
     return Path(_native.snap(reason))
 
 
@@ -209,6 +212,8 @@ def fleet(
 
 def status() -> dict[str, Any]:
     """Settings, sources, losses, the sampler's own cost, captures written so far."""
+    import json
+
     state: dict[str, Any] = json.loads(_native.status_json())
     state["integrations"] = _process.notices()
     return state

@@ -8,15 +8,16 @@ call that returns at once.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gc
 import os
 import sys
-import sysconfig
-import threading
-from typing import Any
 
 from dashcam import _under_gil
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
 
 _hooked = False
 _settings: dict[str, str] | None = None
@@ -50,9 +51,11 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
             _when = when
             native.when(when)
         if _settings is not None and given and given != _settings:
-            with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
+            try:
                 print("dashcam: already recording; the settings of this start() are not used",
                       file=sys.stderr)
+            except (OSError, ValueError, AttributeError):  # closed, or None
+                pass
         return False
     from dashcam import _application  # imports the integrations, which import this module
 
@@ -75,6 +78,8 @@ def _text(value: Any) -> str:
 
 
 def _folders() -> tuple[list[str], list[str], str]:
+    import sysconfig
+
     paths = sysconfig.get_paths()
     stdlib = {paths[key] for key in ("stdlib", "platstdlib") if paths.get(key)}
     # In a virtual environment the library lies beside the base interpreter.
@@ -108,6 +113,8 @@ def _before_exit(native: Any) -> None:
 
 
 def _name_existing_threads(native: Any) -> None:
+    import threading
+
     # At most the main thread, unless the recorder came late (`dashcam attach`).
     for thread in threading.enumerate():
         if thread.native_id == threading.get_native_id():
@@ -121,6 +128,7 @@ def _name_new_threads(native: Any) -> None:
     """Python threads do not give the kernel their name before 3.14; they give it to the recorder as
     they begin.
     """
+    import threading
 
     def after(result: None, self: threading.Thread) -> None:
         native.name_thread(self.name)

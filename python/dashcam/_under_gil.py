@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import _thread
 import os
-import signal
 import sys
-import threading
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # The originals, before another library (gevent) replaces them.
 _start, _lock = _thread.start_new_thread, _thread.allocate_lock
-_active: dict[int, Any] | None = getattr(threading, "_active", None)
 # Time for its last sample to end.
 _PATIENCE_S = 2.0
 
@@ -31,7 +31,13 @@ def begin() -> None:
 
     global _running
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if not _native.stacks_are_refused() or _active is None or not has_gil:
+    if not _native.stacks_are_refused() or not has_gil:
+        return
+    import signal  # here, so that the thread need not
+    import threading
+
+    active: dict[int, Any] | None = getattr(threading, "_active", None)
+    if active is None:
         return
     _let_end()
     stop, ended = _lock(), _lock()
@@ -39,18 +45,18 @@ def begin() -> None:
     ended.acquire()
     _running = os.getpid(), stop, ended
     try:
-        _start(_run, (_native, stop, ended))
+        _start(_run, (_native, signal, active, stop, ended))
     except RuntimeError:  # no thread to be had, or none any more
         _running = None
 
 
-def _run(native: Any, stop: Any, ended: Any) -> None:
+def _run(native: Any, signal: Any, active: dict[int, Any], stop: Any, ended: Any) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         native.name_thread("dashcam-under-gil")
-        pause = native.look_under_gil(_active)
+        pause = native.look_under_gil(active)
         while pause >= 0 and not stop.acquire(True, pause):
-            pause = native.look_under_gil(_active)
+            pause = native.look_under_gil(active)
     except Exception:  # noqa: BLE001  the source reports its state; the host gets nothing on stderr
         pass
     finally:

@@ -5,6 +5,10 @@
 The event is named as the logger; its attributes are `level`, `message` (cut to 64 bytes of UTF-8)
 and `error`, the type of the exception if there is one. It belongs to the current request.
 
+How it works: logging takes longer to import than all of dashcam, and a program may not need it. So
+the class gets `logging.Handler` as its base when logging is there, at the latest with its first
+object or subclass.
+
 What it promises: it takes no lock and makes no system call, raises nothing and prints nothing.
 Records that a record's own arguments log while they are turned into text are ignored here (other
 handlers get them), so that the handler never calls itself. Each logger's name uses one of the
@@ -13,18 +17,27 @@ recorder's names: an unbounded number of loggers uses them up, and further ones 
 
 from __future__ import annotations
 
-import logging
-import threading
-from typing import Any
+import sys
+from _thread import _local
 
 from dashcam import _native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from logging import Handler as _Base
+    from logging import LogRecord
+    from typing import Any
+else:
+    class _Base:
+        """In place of `logging.Handler` until `_become_a_handler`."""
+
 
 __all__ = ["LogHandler"]
 
 _MOST = 64
 
 
-class _Inside(threading.local):
+class _Inside(_local):
     emitting = False
 
 
@@ -38,21 +51,31 @@ def _cut(text: str) -> str:
     return text[:_MOST].encode("utf-8", "replace")[:_MOST].decode("utf-8", "ignore")
 
 
-class LogHandler(logging.Handler):
+class LogHandler(_Base):
     """Records -> events. `failed`: records whose text could not be made; their event says so."""
 
     failed = 0
 
-    def handle(self, record: logging.LogRecord) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> LogHandler:
+        """The first one imports logging."""
+        _become_a_handler()
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """As `__new__`."""
+        _become_a_handler()
+        super().__init_subclass__(**kwargs)
+
+    def handle(self, record: LogRecord) -> Any:
         """Without the lock that other handlers take: a thread never waits for another here."""
         passed = self.filter(record)
-        if isinstance(passed, logging.LogRecord):  # a filter may put another in its place
+        if hasattr(passed, "getMessage"):  # a filter may put another in its place
             record = passed
         if passed:
             self.emit(record)
         return passed
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record: LogRecord) -> None:
         """Records one event."""
         if _inside.emitting or not _native.is_on():
             return
@@ -72,3 +95,14 @@ class LogHandler(logging.Handler):
             self.failed += 1
         finally:
             _inside.emitting = False
+
+
+def _become_a_handler() -> None:
+    import logging
+
+    if LogHandler.__bases__ == (_Base,) and _Base is not logging.Handler:
+        LogHandler.__bases__ = (logging.Handler,)
+
+
+if hasattr(sys.modules.get("logging"), "Handler"):
+    _become_a_handler()

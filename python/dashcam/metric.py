@@ -15,15 +15,17 @@ may be made before `dashcam.start()`. Calls never wait, and raise only for a wro
 
 from __future__ import annotations
 
-import functools
 from time import perf_counter_ns
-from typing import Any, Callable, TypeVar
 
 from dashcam import _native
 
-__all__ = ["counter", "distribution", "gauge", "histogram", "set", "timed", "timing"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
 
-F = TypeVar("F", bound=Callable[..., Any])
+    F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["counter", "distribution", "gauge", "histogram", "set", "timed", "timing"]
 
 counter = _native.counter
 gauge = _native.gauge_handle
@@ -52,7 +54,8 @@ class timed:
         self._timing.record((perf_counter_ns() - self._began.pop()) / 1e6)
 
     def __call__(self, function: F) -> F:
-        import inspect  # takes longer to import than all else here, and few decorate
+        import functools  # these take longer to import than all else here, and few decorate
+        import inspect
 
         record = self._timing.record
         if inspect.iscoroutinefunction(function):

@@ -17,14 +17,16 @@ work. A file that grows (a live stream) is read as it is at this moment.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+# What `collections.abc` is; that module's package takes longer to import than all else here.
+from _collections_abc import Mapping
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
     from dashcam._reader import Table
 
 
@@ -82,6 +84,8 @@ class Diagnosis:
 
     def json(self) -> dict[str, Any]:
         """The whole verdict, as `dashcam why --json` prints it (schema 1)."""
+        import json
+
         found: dict[str, Any] = json.loads(self._json)
         return found
 
@@ -126,6 +130,8 @@ class Capture:
     def summary(self) -> dict[str, Any]:
         """Its contents: time covered, requests, threads, counts, metrics, losses; as `dashcam show
         --json` prints them."""
+        import json
+
         found: dict[str, Any] = json.loads(self._native.summary())
         return found
 
@@ -135,6 +141,8 @@ class Capture:
 
 def open(path: str | os.PathLike[str], *, native_names: bool = True) -> Capture:  # noqa: A001
     """Reads the capture at `path`, or the newest in that folder. See `dashcam.open`."""
+    from pathlib import Path
+
     given = Path(path)
     return Capture(newest(given) if given.is_dir() else given, native_names=native_names)
 
@@ -146,8 +154,10 @@ def newest(folder: Path) -> Path:
         for entry in folder.iterdir():
             if entry.suffix == ".dashcam":
                 # removed meanwhile, or a link to nothing
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     found.append((entry.stat().st_mtime_ns, entry))
+                except FileNotFoundError:
+                    pass
     except OSError as error:
         raise CaptureError(str(error)) from None
     if not found:
