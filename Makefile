@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup wheels demo test test-live test-peers captures accept viewer zoo sim bench lint install-c clean
+.PHONY: help setup wheels demo test test-live test-peers captures accept viewer zoo sim bench bench-services lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
@@ -19,6 +19,7 @@ help:
 	@echo "make captures   records golden captures again (root); CASE=GLOB PYTHONS=3.11"
 	@echo "make accept     verdicts of golden captures that a change moves, old and new; CASE=GLOB YES=1"
 	@echo "make bench      costs, beside rivals, in one run"
+	@echo "make bench-services   Flask and FastAPI with and without dashcam, on a quiet machine (8 minutes)"
 	@echo "make lint       form, rooms, docs, clippy, ruff, shellcheck"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup      environments in .venv with dashcam built and installed"
@@ -76,6 +77,9 @@ accept:
 
 bench: setup
 	tools/bench
+
+bench-services: setup
+	tools/bench_services --own
 
 install-c:
 	tools/install_c "$(PREFIX)"

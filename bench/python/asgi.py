@@ -25,6 +25,7 @@ class Transport(asyncio.Transport):
     def __init__(self, connection: socket.socket) -> None:
         super().__init__({"socket": connection, "peername": ("127.0.0.1", 1),
                           "sockname": ("127.0.0.1", 2)})
+        self._sock_fd = connection.fileno()  # as asyncio's own
         self.written = 0
 
     def write(self, data: Any) -> None:

@@ -8,6 +8,7 @@ The compared code must be built with optimisation (`make setup`)."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import shutil
@@ -26,12 +27,19 @@ def switch(state: str) -> None:
     subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
 
 
+def settle() -> None:
+    """A full collection of what is there already would count to one of the variants only."""
+    gc.collect()
+    gc.freeze()
+
+
 def run_wsgi(app: str, times: int) -> None:
     """The loop of wsgi.py."""
     import wsgi
 
     with wsgi.calls(wsgi.flask_app() if app == "flask" else wsgi.bare) as some:
         some(100)
+        settle()
         switch("on")
         some(times)
         switch("off")
@@ -43,6 +51,7 @@ async def run_asgi(implementation: str, app: str, times: int) -> None:
 
     async with asgi.calls(asgi.fastapi_app() if app == "fastapi" else asgi.bare, implementation) as some:
         await some(100)
+        settle()
         switch("on")
         await some(times)
         switch("off")

@@ -15,7 +15,9 @@ latencies are of all requests of all rounds. A server that waits for its turn is
 samples an idle process as often, is attached when its turn begins. Needs two CPUs, wrk (Debian),
 and the venv that `tools/bench_services` makes.
 
-    python bench/services/run.py [--quick] [--service flask|fastapi]
+    python bench/services/run.py [--quick] [--own] [--service flask|fastapi]
+
+`--own`: only the bare service and dashcam, with and without switch records; 8 minutes.
 """
 
 from __future__ import annotations
@@ -72,6 +74,9 @@ VARIANTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "ddtrace profiler": (["ddtrace-run"], DD_PROFILER),
     "OpenTelemetry": (["opentelemetry-instrument"], OTEL),
 }
+
+#: The variants of `--own`.
+OWN = ("nothing", "dashcam", "dashcam, switches off")
 
 
 def free_port() -> int:
@@ -250,6 +255,8 @@ class Figures:
 
     rate: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
+    #: The median time of a request flat out, for each round.
+    p50_us: list[float] = field(default_factory=list)
     errors: int = 0
     took_ms: list[list[float]] = field(default_factory=list)
 
@@ -299,7 +306,8 @@ def ask(server: Server, figures: Figures, seconds: int, rate: float, script: Pat
     server.wake()
     flat_out(server.port, 1, script)
     before = server.cpu_s()
-    requests, duration, *_, errors = flat_out(server.port, seconds, script)
+    requests, duration, p50, *_, errors = flat_out(server.port, seconds, script)
+    figures.p50_us.append(p50)
     figures.cpu_us.append((server.cpu_s() - before) * 1e6 / max(requests, 1))
     figures.rate.append(requests / duration * 1e6)
     figures.errors += errors
@@ -308,17 +316,20 @@ def ask(server: Server, figures: Figures, seconds: int, rate: float, script: Pat
 
 
 def show(service: str, figures: dict[str, Figures]) -> None:
-    """Medians; throughput and CPU as medians of ratios inside a round, with their quartiles; the
-    spread of p99.9 between parts of the run."""
+    """Medians; throughput, p50 and CPU flat out as medians of ratios inside a round, with their
+    quartiles; then latencies at a quarter of the rate, and the spread of p99.9 between parts of the
+    run."""
     print(f"\n{service}: {CONNECTIONS} connections, servers and recorders on one CPU")
-    print(f"{'':24}{'req/s':>8}{'of nothing':>20}{'CPU us':>9}{'of nothing':>20}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"
+    print(f"{'':24}{'req/s':>8}{'of nothing':>20}{'p50 ms':>8}{'of nothing':>20}{'CPU us':>9}{'of nothing':>20}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"
           "   in each fifth of the run")
     bare = figures["nothing"]
     for name, found in figures.items():
         rate, cpu = ratio(found.rate, bare.rate), ratio(found.cpu_us, bare.cpu_us)
+        p50 = ratio(found.p50_us, bare.p50_us)
         fifths = " ".join(f"{ms:.1f}" for ms in found.tails(0.999))
         errors = f"  {found.errors} errors" if found.errors else ""
-        print(f"{name:24}{statistics.median(found.rate):>8.0f}{rate:>20}{statistics.median(found.cpu_us):>9.0f}{cpu:>20}"
+        print(f"{name:24}{statistics.median(found.rate):>8.0f}{rate:>20}{statistics.median(found.p50_us) / 1e3:>8.2f}{p50:>20}"
+              f"{statistics.median(found.cpu_us):>9.0f}{cpu:>20}"
               f"{found.tail(0.5):>9.2f}{found.tail(0.99):>9.2f}{found.tail(0.999):>10.2f}   {fifths}{errors}")
 
 
@@ -335,6 +346,7 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="three rounds")
+    parser.add_argument("--own", action="store_true", help="dashcam and the bare service only")
     parser.add_argument("--service", choices=list(SERVICES), action="append")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=int, default=2)
@@ -342,6 +354,9 @@ def main() -> None:
     given = parser.parse_args()
     if (os.cpu_count() or 1) < 2:
         raise SystemExit("bench: services: found one CPU, wanted two: SKIPPED")
+    if given.own:
+        for name in [name for name in VARIANTS if name not in OWN]:
+            del VARIANTS[name]
     host, before = stolen()
     rounds, seconds = (3, 1) if given.quick else (given.rounds, given.seconds)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
