@@ -119,9 +119,12 @@ pub fn pause(ns: u64) {
     }
 }
 
-/// As `pause`.
+/// As `pause`. No time is no pause: the kernel would make it its timer's slack, 50 us, and another
+/// wakeup.
 pub fn pause_for(time: std::time::Duration) {
-    pause(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    if !time.is_zero() {
+        pause(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
 }
 
 /// The kernel's name of the calling thread: 15 bytes and a NUL. A syscall, 0.1-0.2 us;
@@ -299,6 +302,24 @@ fn restore_signals(old: &libc::sigset_t) {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    /// Times that the calling thread gave its CPU away.
+    fn sleeps() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/status").expect("readable");
+        let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.expect("a line").trim().parse().expect("a number")
+    }
+
+    #[test]
+    fn a_pause_of_no_time_does_not_give_the_cpu_away() {
+        let before = sleeps();
+        (0..1000).for_each(|_| super::pause_for(Duration::ZERO));
+        assert!(sleeps() - before < 500, "reading the count may sleep");
+        let before = sleeps();
+        (0..10).for_each(|_| super::pause_for(Duration::from_micros(1)));
+        assert!(sleeps() - before >= 10);
+    }
 
     #[test]
     fn the_first_function_is_called_at_ends_and_a_second_takes_no_key() {
