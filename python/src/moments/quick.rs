@@ -7,7 +7,7 @@
 //!
 //! | function | hook on | does |
 //! | --- | --- | --- |
-//! | `hand_over_first`, `_second` | before `submit(self, f)`, `run_sync(f)` | `f` keeps its request |
+//! | `hand_over_first`, `_second` | before `run_sync(f)`, `submit(self, f)` | `f` has its request |
 //! | `note_status` | before `start_response(self, status)` | 500 and more: the request failed |
 //! | `note_response` | after Flask's dispatch | the same, where no server is hooked |
 //! | `names_route(variable)` | before Flask's dispatch | names the request by its route |
