@@ -68,7 +68,7 @@ class LogHandler(_Base):
 
     def handle(self, record: LogRecord) -> Any:
         """Without the lock that other handlers take: a thread never waits for another here."""
-        passed = self.filter(record)
+        passed: Any = self.filter(record)
         if hasattr(passed, "getMessage"):  # a filter may put another in its place
             record = passed
         if passed:
