@@ -15,7 +15,8 @@
 //! walked before is copied with one call for all of it, and compared: see `kept`. Freed frame
 //! objects are chained through the same pointer in CPython's free list, which looks like a stack at
 //! rest: their reference count of zero shows that they are freed. From 3.15 on a stack ends in a
-//! sentinel inside the thread state: a chain that ends elsewhere was read while it changed.
+//! sentinel inside the thread state, a greenlet's in the trampoline that it began with: a chain
+//! that ends in a frame of the program was read while it changed.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `settle` computes how much of it two walks agree on. What is missing on
@@ -119,7 +120,7 @@ pub(super) struct Walker {
     used: usize,
     /// The `_PyCFrame` that pointed to the innermost frame, 0 where there is none.
     c_frame: usize,
-    /// The sentinel that the stack must end in, 0 where there is none.
+    /// The sentinel of the thread's stack, 0 where there is none.
     sentinel: usize,
     chunks: Vec<Chunk>,
     links: Vec<Link>,
@@ -282,10 +283,10 @@ impl Walker {
                 return Err(Torn("chain without an end"));
             }
         }
-        let end = self.links.last().map_or(self.sentinel, |link| link.address);
-        match self.truncated || self.sentinel == 0 || end == self.sentinel {
-            true => Ok(()),
-            false => Err(Torn("stack without its sentinel")),
+        let ends_in_frame = self.links.last().is_some_and(Link::is_frame);
+        match ends_in_frame && self.sentinel != 0 && !self.truncated {
+            true => Err(Torn("stack without its end")),
+            false => Ok(()),
         }
     }
 

@@ -160,12 +160,24 @@ fn a_generators_frame_outside_of_the_chunks_is_read() {
 
 /// A chain that was read while a call returned leads somewhere else.
 #[test]
-fn a_stack_of_3_15_that_does_not_end_in_its_sentinel_is_torn() {
+fn a_stack_of_3_15_that_ends_in_a_frame_of_the_program_is_torn() {
     for (version, torn) in [(V3_14, false), (V3_15, true)] {
         let mut thread = Thread::new(version);
         let outer = thread.call(CODES[0], 0);
         thread.call(CODES[1], outer);
         assert_eq!(thread.walk(&mut walker()).is_err(), torn);
+    }
+}
+
+/// greenlet begins a stack with nothing below its first trampoline.
+#[test]
+fn a_greenlets_stack_ends_in_its_trampoline() {
+    for version in [V3_14, V3_15] {
+        let mut thread = Thread::new(version);
+        fill(&thread.layout.clone(), &mut thread.trampoline, NONE | 1, OWNED_BY_INTERPRETER, 0);
+        let trampoline = at(&thread.trampoline);
+        thread.call(CODES[0], trampoline);
+        assert_eq!(thread.walk(&mut walker()), Ok(vec![(CODES[0], 24)]));
     }
 }
 

@@ -74,7 +74,7 @@ layout! {
     cframe_frame,
     /// `PyThreadState` -> `CFrame` on the C stack of the loop that runs the innermost frame (3.10).
     thread_cframe,
-    /// `PyThreadState` -> the outermost frame of every stack, a sentinel (from 3.15).
+    /// `PyThreadState` -> the sentinel in which the thread's own stack ends (from 3.15).
     thread_base_frame,
     /// Frame -> code object.
     frame_code,
