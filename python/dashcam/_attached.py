@@ -39,13 +39,25 @@ def start(settings: dict[str, str], tree: bool) -> dict[str, Any]:
         raise RuntimeError(f"recording did not start: {found}")
     if tree:
         _record_spawned(settings, str(status["service"]))
+    out = os.path.abspath(str(status["settings"]["out"]))
     return {
         "ok": True,
         "service": status["service"],
-        "out": os.path.abspath(str(status["settings"]["out"])),
+        "out": out,
         "control": status["sources"].get("control", "off"),
-        "notices": _process.notices(),
+        "notices": [*_process.notices(), *_unwritable(out)],
     }
+
+
+def _unwritable(out: str) -> list[str]:
+    """A notice if captures cannot be written there: the folder was chosen by another user."""
+    existing = out
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK):
+        return []
+    return [f"captures cannot be written: found {existing}, which user {os.geteuid()} may not write to; attach again "
+            "behind a detach, with another --out"]
 
 
 def _record_spawned(settings: dict[str, str], service: str) -> None:

@@ -21,9 +21,11 @@ def _begin(folder, pid, package, settings, tree):
 
         state.update(held)
         state["start_us"] = (time.perf_counter_ns() - began) // 1000
-        # The folder is this user's alone. It is gone if nobody waits for the answer any more.
-        with open(folder + "/answer.new", "w", encoding="utf-8") as file:
-            json.dump(state, file)
+        # The folder is this user's alone. It is gone if nobody waits for the answer any more. Not by
+        # `open`, which a program may have replaced.
+        file = os.open(folder + "/answer.new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(file, json.dumps(state).encode())
+        os.close(file)
         os.rename(folder + "/answer.new", folder + "/answer.json")
 
     def start():

@@ -11,25 +11,32 @@
 //! ```
 //!
 //! What it promises: no other user can read or replace the script. The folder is removed when it is
-//! dropped. What is missing on purpose: an exception that the program's own signal handler raises
-//! while the text runs (some 0.1 ms) ends there; only KeyboardInterrupt is passed on.
+//! dropped; that of a command that was killed, by a later one. What is missing on purpose: an
+//! exception that the program's own signal handler raises while the text runs (some 0.1 ms) ends
+//! there; only KeyboardInterrupt is passed on.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{chown, DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::refusal::{refused, Refusal};
 use crate::target::Target;
 
+/// The begin of the names of our folders.
+const NAME: &str = "dashcam-attach-";
 /// Most bytes of an answer.
 const MAX_ANSWER: u64 = 1 << 20;
 /// Folders for temporary files, tried in this order behind the process's own TMPDIR.
 const FOLDERS: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", "/run"];
 /// Longest path of a folder for temporary files.
 const MAX_FOLDER: usize = 48;
+
+/// A folder whose script was taken so long ago is nobody's any more: its command was killed.
+const DEAD_AFTER: Duration = Duration::from_secs(300);
 
 /// What the script is given.
 pub struct Arguments<'a> {
@@ -75,7 +82,8 @@ impl Script {
         if !fs::symlink_metadata(&place)?.is_dir() {
             return Err(io::Error::other("is not a folder"));
         }
-        let name = format!("dashcam-attach-{:012x}", sys::random::number() >> 16);
+        tidy(&place);
+        let name = format!("{NAME}{:012x}", sys::random::number() >> 16);
         let script = Script { inside: format!("{folder}/{name}"), outside: place.join(name) };
         fs::DirBuilder::new().mode(0o700).create(&script.outside)?;
         let path = script.outside.join("script.py");
@@ -150,6 +158,24 @@ impl Script {
     }
 }
 
+/// Removes the folders of commands that were killed. One that was not taken yet stays: its text, or
+/// the path of its script, may still be in the process.
+fn tidy(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME));
+        if named && is_dead(&entry.path()) {
+            // Another user's cannot be removed, and is left.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_dead(folder: &Path) -> bool {
+    let taken = fs::symlink_metadata(folder.join("taken")).and_then(|found| found.modified());
+    let age = taken.ok().and_then(|taken| taken.elapsed().ok());
+    age.is_some_and(|age| age > DEAD_AFTER)
+}
+
 impl Drop for Script {
     fn drop(&mut self) {
         // What is left when this fails is a folder in the process's own place for such.
@@ -193,6 +219,32 @@ mod tests {
         assert!(is_plain("/tmp") && is_plain("/srv/app_1/tmp.d"));
         assert!(!is_plain("tmp") && !is_plain("/a'b") && !is_plain("/a b") && !is_plain("/\u{e9}"));
         assert!(!is_plain(&format!("/{}", "x".repeat(MAX_FOLDER))));
+    }
+
+    #[test]
+    fn folders_of_killed_commands_are_removed_once_their_script_was_taken() {
+        let place = testkit::Folder::new("script-tidy");
+        let folder = |name: &str, taken: bool, age: Duration| {
+            let path = place.path().join(name);
+            fs::create_dir(&path).expect("a folder");
+            if taken {
+                fs::create_dir(path.join("taken")).expect("a folder");
+                let at = std::time::SystemTime::now() - age;
+                let taken = fs::File::open(path.join("taken")).expect("a folder");
+                taken.set_modified(at).expect("ours");
+            }
+        };
+        let hour = Duration::from_secs(3600);
+        folder("dashcam-attach-0", true, hour);
+        folder("dashcam-attach-1", true, Duration::ZERO);
+        folder("dashcam-attach-2", false, hour);
+        folder("another", true, hour);
+        tidy(place.path());
+        let left = fs::read_dir(place.path()).expect("a folder").flatten();
+        let mut left: Vec<_> =
+            left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        left.sort();
+        assert_eq!(left, ["another", "dashcam-attach-1", "dashcam-attach-2"]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! A process that was stopped runs on, whatever becomes of the process that stopped it.
+#![allow(clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
