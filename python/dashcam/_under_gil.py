@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The originals, before another library (gevent) replaces them.
 _start, _lock = _thread.start_new_thread, _thread.allocate_lock
-# Time for its last sample to end.
+# Time for its begin, and for its last sample to end.
 _PATIENCE_S = 2.0
 
 # Of the running thread: its process; released to end it; released by it when it has ended.
@@ -40,27 +40,33 @@ def begin() -> None:
     if active is None:
         return
     _let_end()
-    stop, ended = _lock(), _lock()
-    stop.acquire()
-    ended.acquire()
+    begun, stop, ended = _lock(), _lock(), _lock()
+    for lock in (begun, stop, ended):
+        lock.acquire()
     _running = os.getpid(), stop, ended
     try:
-        _start(_run, (_native, signal, active, stop, ended))
+        _start(_run, (_native, signal, active, begun, stop, ended))
     except RuntimeError:  # no thread to be had, or none any more
         _running = None
+    else:
+        # A fork before it has its name would warn of it.
+        begun.acquire(True, _PATIENCE_S)
 
 
-def _run(native: Any, signal: Any, active: dict[int, Any], stop: Any, ended: Any) -> None:
+def _run(native: Any, signal: Any, active: dict[int, Any], begun: Any, stop: Any, ended: Any) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        native.name_thread("dashcam-under-gil")
+        native.begin_under_gil()
+        begun.release()
         pause = native.look_under_gil(active)
         while pause >= 0 and not stop.acquire(True, pause):
             pause = native.look_under_gil(active)
     except Exception:  # noqa: BLE001  the source reports its state; the host gets nothing on stderr
         pass
     finally:
-        ended.release()
+        for lock in (begun, ended):
+            if lock.locked():
+                lock.release()
 
 
 def end() -> None:

@@ -85,6 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(traces::lost_span, module)?,
         wrap_pyfunction!(traces::setting_is_on, module)?,
         wrap_pyfunction!(under_gil::stacks_are_refused, module)?,
+        wrap_pyfunction!(under_gil::begin_under_gil, module)?,
         wrap_pyfunction!(under_gil::look_under_gil, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
         wrap_pyfunction!(process::start, module)?,

@@ -44,6 +44,15 @@ pub fn begin_again(py: Python<'_>) {
     }
 }
 
+/// The calling thread is the one that samples: in the kernel, too, it has a name of ours, so that
+/// a fork beside it is as one beside our native threads (`hooks::builtins`).
+#[pyfunction]
+pub fn begin_under_gil() {
+    const NAME: &str = "dashcam-under-gil";
+    recorder::name_thread(NAME);
+    sys::thread::name_own(NAME);
+}
+
 /// One sample of threads. `active`: `threading._active`. Returns the seconds to pause before the
 /// next; below 0: there will be none.
 #[pyfunction]
