@@ -28,8 +28,9 @@
 //! GIL: that is the bias of any sample under it, and why it is the last resort.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Most threads of a turn.
 const MOST_THREADS: usize = 16;
@@ -51,6 +52,8 @@ pub struct UnderGil {
     /// Why stacks cannot be read otherwise. Set once, by the sampler as it begins; `None` inside:
     /// they can, or are turned off.
     refused: Mutex<Option<Option<String>>>,
+    /// The interpreter's own memory, where threads wait for its GIL.
+    own: OnceLock<Range<u64>>,
     /// The source says that stacks are handed in. Only the binding's thread uses it.
     told: AtomicBool,
     wanted: Mutex<Vec<u32>>,
@@ -65,6 +68,17 @@ impl UnderGil {
     /// The sampler has begun: `refused` says why it cannot read stacks itself.
     pub fn decide(&self, refused: Option<String>) {
         *lock(&self.refused) = Some(refused);
+    }
+
+    /// The interpreter whose stacks are refused has this memory of its own.
+    pub fn set_own_memory(&self, own: Range<u64>) {
+        // It does not move: a second one is the same.
+        let _ = self.own.set(own);
+    }
+
+    /// Whether a futex is the interpreter's own: its GIL's, whose state cannot be read.
+    pub fn is_own_futex(&self, address: u64) -> bool {
+        self.own.get().is_some_and(|own| own.contains(&address))
     }
 
     /// A pass of the sampler samples the threads `chosen`; those of slow requests are `urgent`,

@@ -58,6 +58,29 @@ def test_a_slow_request_is_named_and_the_source_says_how(bench: Bench) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_a_wait_for_the_gil_is_no_lock_of_the_interpreter(bench: Bench) -> None:
+    """Its state is not read, but its futexes lie in the interpreter's own memory."""
+    result = bench.python(program("""
+        import pyarrow
+        dashcam.start(slow="10s", out="captures")
+        until(is_on, source())
+        ends = []
+        def compute():
+            while not ends: sum(range(200))
+        threads = [threading.Thread(target=compute) for _ in range(3)]
+        for thread in threads: thread.start()
+        def samples():
+            with dashcam.request("GET /"): time.sleep(0.5)
+            table = dashcam.open(dashcam.snap()).tables["samples"]
+            return pyarrow.table(table).select(["wait", "lock_name"]).to_pylist()
+        until(lambda: any(row["wait"] == "gil" for row in samples()), "a sample of a wait for the GIL")
+        names = {str(row["lock_name"]) for row in samples()}
+        ends.append(1)
+        assert not any("_PyRuntime" in name for name in names), names
+    """))
+    assert result.returncode == 0, result.stderr
+
+
 def test_samples_are_rare_and_stop_with_recording(bench: Bench) -> None:
     result = bench.python(program("""
         looks = []

@@ -3,7 +3,7 @@
 
 use sampler::under_gil::UnderGil;
 use sampler::TURNED_OFF;
-use samplers::python_stacks::{PythonStacks, RuntimeInfo};
+use samplers::python_stacks::{own_memory, PythonStacks, RuntimeInfo};
 
 use crate::recording::runtime::Runtime;
 use crate::recording::Recording;
@@ -32,6 +32,9 @@ pub(crate) fn attach(recording: &Recording, under_gil: &UnderGil) -> Option<Pyth
     // A binding that can sample otherwise says so when it does.
     let state = read.as_ref().map_or_else(|why| format!("off: {why}"), |_| "on".to_owned());
     recording.set_source("stacks", state);
+    if let (Err(_), Some(info)) = (&read, recording.runtime.python) {
+        own_memory(info.runtime).into_iter().for_each(|own| under_gil.set_own_memory(own));
+    }
     under_gil.decide(read.as_ref().err().cloned());
     read.ok()
 }

@@ -221,7 +221,10 @@ impl<F: ThreadFiles> Looker<F> {
         sample.timeout_ns = wait.timeout_ns.unwrap_or(u64::from(wait.timed));
         if let Some(address) = wait.futex {
             sample.target = address & !TARGET_IS_NAME;
-            let gil = self.stacks.as_ref().is_some_and(|s| s.is_gil_futex(address));
+            let gil = match &self.stacks {
+                Some(stacks) => stacks.is_gil_futex(address),
+                None => self.under_gil.is_own_futex(address),
+            };
             if gil {
                 sample.wait = WaitKind::Gil;
             }

@@ -54,19 +54,33 @@ pub fn extent(mem: &Reader, head: usize) -> Option<u64> {
 }
 
 /// What is added to an address in the 64-bit ELF file mapped at `head` to have it in memory.
-pub fn bias(mem: &Reader, head: usize) -> Option<usize> {
+fn bias(mem: &Reader, head: usize) -> Option<usize> {
     let headers = program_headers(mem, head)?;
     let loads = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_LOAD));
     let first = loads.filter_map(|load| long(load, 16)).min()?;
     Some(head.wrapping_sub(first / PAGE * PAGE))
 }
 
-/// The address in its file of the section with this name, which ends in a zero. `read`: of the
-/// file, from where and how many bytes.
-pub fn section_address(
+/// Where a section of a mapped file is in memory, and its bytes. The name ends in a zero. None: the
+/// file has none of this name, or is not the mapped one any more. Reads a few pages of the file.
+pub fn section(mem: &Reader, mapped: &Mapped, name: &[u8]) -> Option<(usize, usize)> {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let bias = bias(mem, usize::try_from(mapped.head).ok()?)?;
+    let file = std::fs::File::open(&mapped.path).ok()?;
+    (file.metadata().ok()?.ino() == mapped.inode).then_some(())?;
+    let read = |at: usize, length: usize| {
+        let mut bytes = vec![0u8; length];
+        file.read_exact_at(&mut bytes, at as u64).ok().map(|()| bytes)
+    };
+    let (address, size) = section_in(&read, name)?;
+    Some((bias.wrapping_add(address), size))
+}
+
+/// The section's address and size in the file. `read`: from where, how many bytes.
+fn section_in(
     read: &dyn Fn(usize, usize) -> Option<Vec<u8>>,
     name: &[u8],
-) -> Option<usize> {
+) -> Option<(usize, usize)> {
     let header = read(0, EHDR)?;
     if &header[..5] != b"\x7fELF\x02" || half(&header, 58)? as usize != SHDR {
         return None;
@@ -79,7 +93,8 @@ pub fn section_address(
         let own = word(section, 0).and_then(|at| names.get(at as usize..));
         own.is_some_and(|own| own.starts_with(name))
     };
-    long(headers.chunks_exact(SHDR).find(is_named)?, 16)
+    let section = headers.chunks_exact(SHDR).find(is_named)?;
+    Some((long(section, 16)?, long(section, 32)?))
 }
 
 fn program_headers(mem: &Reader, head: usize) -> Option<Vec<u8>> {
@@ -137,6 +152,7 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::maps::Maps;
     use super::*;
 
     #[test]
@@ -153,5 +169,25 @@ mod tests {
         }
         let endless = [0xff; 64];
         assert_eq!(id_in(&endless), None);
+    }
+
+    #[link_section = ".DashcamMark"]
+    static MARK: [u64; 2] = [7, 11];
+
+    #[test]
+    fn a_section_of_a_mapped_file_is_found_in_memory() {
+        let mem = Reader::new().expect("a process may read itself");
+        let program = std::fs::read_link("/proc/self/exe").expect("own path");
+        let maps = Maps::read().expect("own maps");
+        let own = maps.files.iter().find(|file| program.as_os_str() == file.path.as_str());
+        let own = own.expect("the program is mapped");
+        assert_eq!(
+            section(&mem, own, b".DashcamMark\0"),
+            Some((&raw const MARK as usize, size_of_val(&MARK)))
+        );
+        assert_eq!(section(&mem, own, b".Dashcam\0"), None, "a part of a name");
+        assert_eq!(section(&mem, own, b".AsyncioDebug\0"), None);
+        let gone = Mapped { inode: own.inode + 1, ..own.clone() };
+        assert_eq!(section(&mem, &gone, b".DashcamMark\0"), None, "the file was replaced");
     }
 }

@@ -44,6 +44,7 @@ mod locks;
 mod managers;
 mod nested;
 mod objects;
+mod own_memory;
 mod published;
 mod running;
 mod self_test;
@@ -58,6 +59,7 @@ mod words;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder, WaitedFor};
+pub use own_memory::own_memory;
 pub use running::{Running, RunningTasks};
 pub use task_table::find_task_table;
 pub use types::{

@@ -124,6 +124,13 @@ impl Words {
     }
 }
 
+/// Whether the interpreter says that it is a build without the GIL.
+pub(super) fn is_free_threaded(mem: &Reader, runtime: usize) -> bool {
+    let mut head = [0u8; (FREE_THREADED + 1) * 8];
+    let read = mem.read(runtime, &mut head).is_ok();
+    read && &head[..8] == COOKIE && word_at(&head, FREE_THREADED * 8) != 0
+}
+
 /// Lays the offsets published at `runtime` over `table`.
 pub(super) fn overlay(
     mem: &Reader,

@@ -18,8 +18,6 @@
 use super::words::word_at;
 use crate::native_stacks::maps::{Mapped, Maps};
 use crate::native_stacks::{module, owner};
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use sys::mem::Reader;
 
@@ -107,24 +105,14 @@ pub fn find_task_table() -> Option<usize> {
             || program.as_ref().is_some_and(|program| program.as_os_str() == file.path.as_str())
     };
     let maps = Maps::read().ok()?;
-    let mut found =
-        maps.files.iter().filter(may_have_it).filter_map(|file| section(&mem, file, SECTION));
-    let address = found.find(|address| TaskTable::read(&mem, *address).is_some())?;
+    let mut found = maps
+        .files
+        .iter()
+        .filter(may_have_it)
+        .filter_map(|file| module::section(&mem, file, SECTION));
+    let (address, _) = found.find(|(at, _)| TaskTable::read(&mem, *at).is_some())?;
     TABLE.store(address, Ordering::Relaxed);
     Some(address)
-}
-
-/// Where the section of a mapped file is in memory.
-fn section(mem: &Reader, mapped: &Mapped, name: &[u8]) -> Option<usize> {
-    let bias = module::bias(mem, usize::try_from(mapped.head).ok()?)?;
-    let file = File::open(&mapped.path).ok()?;
-    (file.metadata().ok()?.ino() == mapped.inode).then_some(())?;
-    let read = |at: usize, length: usize| {
-        let mut bytes = vec![0u8; length];
-        file.read_exact_at(&mut bytes, at as u64).ok().map(|()| bytes)
-    };
-    let address = module::section_address(&read, name)?;
-    Some(bias.wrapping_add(address))
 }
 
 #[cfg(test)]
@@ -134,9 +122,6 @@ mod tests {
     /// Of 3.15.2.
     const TABLE_WORDS: [u64; WORDS] =
         [168, 136, 96, 108, 109, 128, 152, 343_000, 10_856, 1200, 1024, 1032, 1048];
-
-    #[link_section = ".DashcamMark"]
-    static MARK: [u64; 2] = [7, 11];
 
     fn read(words: &[u64; WORDS]) -> Option<TaskTable> {
         let mem = Reader::new().expect("a process may read itself");
@@ -177,19 +162,5 @@ mod tests {
             self[index] = value;
             self
         }
-    }
-
-    #[test]
-    fn a_section_of_a_mapped_file_is_found_in_memory() {
-        let mem = Reader::new().expect("a process may read itself");
-        let program = std::fs::read_link("/proc/self/exe").expect("own path");
-        let maps = Maps::read().expect("own maps");
-        let own = maps.files.iter().find(|file| program.as_os_str() == file.path.as_str());
-        let own = own.expect("the program is mapped");
-        assert_eq!(section(&mem, own, b".DashcamMark\0"), Some(&raw const MARK as usize));
-        assert_eq!(section(&mem, own, b".Dashcam\0"), None, "a part of a name");
-        assert_eq!(section(&mem, own, SECTION), None);
-        let gone = Mapped { inode: own.inode + 1, ..own.clone() };
-        assert_eq!(section(&mem, &gone, b".DashcamMark\0"), None, "the file was replaced");
     }
 }
