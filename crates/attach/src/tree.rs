@@ -29,9 +29,17 @@ pub fn descendants(proc: &Path, pid: u32) -> Vec<u32> {
     found
 }
 
-/// Whether a process has a CPython mapped, by the names of its files; false if it is not known.
+/// Whether a process has a CPython mapped, by the names of its files, and works for the service;
+/// false if it is not known. `multiprocessing`'s resource tracker only waits for the end of the
+/// others.
 pub fn is_python(proc: &Path, pid: u32) -> bool {
-    let maps = fs::read(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
+    let folder = proc.join(pid.to_string());
+    let words = fs::read(folder.join("cmdline")).unwrap_or_default();
+    let tracker = b"multiprocessing.resource_tracker";
+    if words.windows(tracker.len()).any(|part| part == tracker) {
+        return false;
+    }
+    let maps = fs::read(folder.join("maps")).unwrap_or_default();
     let found = sys::mapped::files(&maps).any(|line| {
         let name = line.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         line.executable && (name.starts_with(b"python") || name.starts_with(b"libpython"))
@@ -49,6 +57,31 @@ mod tests {
     use testkit::Folder;
 
     use super::*;
+
+    #[test]
+    fn a_process_with_a_python_works_for_the_service_unless_it_tracks_resources() {
+        let proc = Folder::new("tree-python");
+        let lay = |pid: u32, words: &str, file: &str| {
+            let folder = proc.path().join(pid.to_string());
+            fs::create_dir(&folder).expect("a folder");
+            fs::write(folder.join("cmdline"), words).expect("a file");
+            let maps = format!("1000-2000 r-xp 00000000 08:01 9   {file}\n");
+            fs::write(folder.join("maps"), maps).expect("a file");
+        };
+        let tracks = "python\0-c\0from multiprocessing.resource_tracker import main;main(5)\0";
+        lay(1, "gunicorn: worker\0", "/usr/bin/python3.11");
+        lay(
+            2,
+            "python\0-c\0from multiprocessing.spawn import x\0",
+            "/opt/lib/libpython3.13.so.1.0",
+        );
+        lay(3, tracks, "/usr/bin/python3.11");
+        lay(4, "sh\0-c\0python\0", "/usr/bin/dash");
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|pid| is_python(proc.path(), pid)),
+            [true, true, false, false, false]
+        );
+    }
 
     #[test]
     fn parents_come_before_their_children_and_strangers_are_left_out() {

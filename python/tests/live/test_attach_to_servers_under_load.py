@@ -195,6 +195,24 @@ def test_a_tree_has_its_workers_of_now_and_those_to_come(bench: Bench) -> None:
     assert json.loads(bench.dashcam("why", "captures", "--json").stdout)["causes"][0]["cause"] == "sleep"
 
 
+def test_workers_that_are_new_interpreters_are_recorded_when_they_come(bench: Bench) -> None:
+    """uvicorn starts its workers by `multiprocessing`'s spawn, beside a tracker of resources."""
+    server = Server(bench, "uvicorn", "--workers", "2")
+    master = server.process.pid
+    attached = bench.dashcam("attach", str(master), "--tree", "--slow", "200ms", "--service", "shop", "--out", "captures")
+    assert attached.returncode == 0, attached
+    recorded = [int(line.split()[1]) for line in attached.stdout.splitlines()]
+    assert recorded[0] == master and len(recorded) == 3, attached
+    os.kill(recorded[1], signal.SIGKILL)
+
+    def next_one() -> bool:
+        get(server.port, "/item/a")
+        return any(is_recorded(bench, pid) for pid in children_of(master) if pid not in recorded)
+
+    wait_for("the next worker to be recorded", next_one)
+    assert json.loads(bench.dashcam("status", str(recorded[2]), "--json").stdout)["service"] == "shop"
+
+
 def test_a_program_that_forks_all_the_time_is_attached_to_once(bench: Bench) -> None:
     """A child that is forked with the request in its memory does not take it."""
     bench.write("forks.py", """
