@@ -17,7 +17,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{chown, DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{chown, DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +83,13 @@ impl Script {
             return Err(io::Error::other("is not a folder"));
         }
         tidy(&place);
+        // By /proc a folder cannot be removed any more once the process has ended. A service may
+        // have a /tmp of its own below the same root (systemd's PrivateTmp).
+        let node = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+        let place = match node(&place) == node(Path::new(folder)) {
+            true => PathBuf::from(folder),
+            false => place,
+        };
         let name = format!("{NAME}{:012x}", sys::random::number() >> 16);
         let script = Script { inside: format!("{folder}/{name}"), outside: place.join(name) };
         fs::DirBuilder::new().mode(0o700).create(&script.outside)?;
@@ -135,9 +142,10 @@ impl Script {
     }
 
     /// Keeps it from being run: a thread that comes to it from now on does nothing. False: one has
-    /// taken it already.
+    /// taken it already. Where the folder cannot be reached any more, the process has ended.
     pub fn close(&self) -> bool {
-        fs::create_dir(self.outside.join("taken")).is_ok()
+        let closed = fs::create_dir(self.outside.join("taken"));
+        !closed.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
     /// Its answer, once there is one. Errors: it is no JSON object.

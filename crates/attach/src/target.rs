@@ -100,9 +100,13 @@ impl Target {
         named.map(|(_, value)| value.as_str())
     }
 
-    /// Whether this is still the process that was read: numbers are reused.
+    /// Whether this is still the process that was read, and has not ended: numbers are reused, and
+    /// a process that its parent did not wait for keeps its number.
     pub fn is_same(&self) -> bool {
-        began(&self.folder).is_ok_and(|now| now == self.began)
+        let stat = fs::read_to_string(self.folder.join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        let ended = matches!(state, None | Some('Z' | 'X'));
+        !ended && began(&self.folder).is_ok_and(|now| now == self.began)
     }
 
     /// The place outside of a path that the process sees.
@@ -144,5 +148,33 @@ pub fn shares_root(pid: u32) -> bool {
     match (place(&Path::new("/proc").join(pid.to_string()).join("root")), place(Path::new("/"))) {
         (Ok(theirs), Ok(ours)) => theirs == ours,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Folder;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_or_has_another_begin_is_not_the_same() {
+        let proc = Folder::new("target-same");
+        let folder = proc.path().join("7");
+        fs::create_dir(&folder).expect("a folder");
+        let lay = |state: char, began: u64| {
+            let fields = "1 ".repeat(18);
+            let stat = format!("7 (a) Z) {state} {fields}{began} 1 1\n");
+            fs::write(folder.join("stat"), stat).expect("a file");
+        };
+        let target = Target { pid: 7, folder: folder.clone(), began: 99, ..Target::default() };
+        for (state, began, same) in
+            [('S', 99, true), ('R', 99, true), ('Z', 99, false), ('S', 98, false)]
+        {
+            lay(state, began);
+            assert_eq!(target.is_same(), same, "{state} {began}");
+        }
+        fs::remove_dir_all(&folder).expect("ours");
+        assert!(!target.is_same());
     }
 }
