@@ -106,15 +106,17 @@ def test_the_same_question_has_the_same_answer(planted: Planted) -> None:
 
 def test_a_request_that_is_in_two_captures_counts_once(tmp_path: Path) -> None:
     drawn = Drawn(1, 1, 1, [], unexplained=0.0)
-    drawn.plant("nap", [2.0, 1.0])
+    drawn.plant("nap", [2.0, 1.0], begin_day=0.4)
     # A later capture of the process has both requests and a third; one of them ran on.
-    drawn.plant("nap", [5.0, 1.0, 4.0], day=0.6)
+    drawn.plant("nap", [5.0, 1.0, 4.0], day=0.6, begin_day=0.4)
+    # The next one has another request only.
+    drawn.plant("nap", [3.0], day=0.7, first_request=3)
     store.write(tmp_path, drawn.tables())
     answer = dashcam.fleet(tmp_path).why()
-    assert answer.totals["slow_requests"] == 3
-    assert answer.totals["excess_ns"] == pytest.approx(10e9)
+    assert answer.totals["slow_requests"] == 4
+    assert answer.totals["excess_ns"] == pytest.approx(13e9)
     [cause] = answer.causes
-    assert cause["excess_ns"] == pytest.approx(10e9) and cause["captures"] == 2
+    assert cause["excess_ns"] == pytest.approx(13e9) and cause["captures"] == 3
 
 
 def test_a_few_hosts_have_no_interval(tmp_path: Path) -> None:

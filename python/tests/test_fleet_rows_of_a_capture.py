@@ -47,6 +47,7 @@ def test_rows_are_what_the_verdict_says(sleeper: Path) -> None:
     assert finding["excess_ns"] == cause["excess_ns"] > 0
     assert capture["excess_ns"] == request["excess_ns"] == verdict["requests"]["excess_ns"] == finding["excess_ns"] + capture["unexplained_ns"]
     assert (capture["uri"], capture["bytes"]) == ("a/one.dashcam", sleeper.stat().st_size)
+    assert capture["first_slow_utc"] == request["begin_utc"] == finding["first_utc"]
     assert request["trace_id"] == cause["trace_ids"][0]
     for row in (capture, finding, request):
         assert (row["host"], row["service"], row["day"]) == ("h1", "billy", datetime.date(2025, 11, 24))

@@ -93,10 +93,13 @@ class Drawn:
             day += self.chance.expovariate(rate)
         return found
 
-    def plant(self, name: str, excess_s: list[float], *, day: float = 0.5, host: int = 0, first_request: int = 0) -> None:
-        """A capture with requests of these excesses, all by one cause."""
+    def plant(self, name: str, excess_s: list[float], *, day: float = 0.5, host: int = 0, first_request: int = 0,
+              begin_day: float | None = None) -> None:
+        """A capture with requests of these excesses, all by one cause; the first one began then."""
         cause = Cause(name, sum(excess_s), 1.0)
         self._finding(cause, host, day, "1.0", [int(part * S) for part in excess_s], first_request)
+        if begin_day is not None:
+            self.rows["captures"][-1]["first_slow_utc"] = BEGIN + datetime.timedelta(days=begin_day)
 
     def _burst(self, cause: Cause, host: int, day: float, version: str) -> None:
         excess_ns = int(cause.excess_s * S * self.chance.gammavariate(2, 0.5))
@@ -132,7 +135,7 @@ class Drawn:
             "started_utc": BEGIN, "rules_version": "0.1.0", "day": captured.date(), "service": service,
         }
         self.rows["captures"].append(origin | {
-            "uri": f"{service}-{nth}.dashcam", "bytes": 1000, "from_utc": captured - datetime.timedelta(minutes=1), "reason": "slow",
+            "uri": f"{service}-{nth}.dashcam", "bytes": 1000, "first_slow_utc": captured if requests else None, "from_utc": captured - datetime.timedelta(minutes=1), "reason": "slow",
             "slow": "500ms", "total_requests": 1000, "slow_requests": requests, "excess_ns": excess_ns, "unexplained_ns": 0,
             "sources_off": [], "losses": 0, "damage": [], "labels": [("version", version)], "runtime": "", "dashcam_version": "0.1.0",
         })

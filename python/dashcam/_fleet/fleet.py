@@ -52,16 +52,16 @@ class Fleet:
         self.notes: list[str] = self._source.notes
         """What the answers lack, in words."""
         self._engine = open_engine(engine, self._source)
-        self._chosen = self._once(span)
+        self._chosen = self._stored(span)
         if where is not None:
             captures = self._engine.view("chosen", self._chosen.captures, where)
             self._chosen = questions.where(self._chosen, captures)
         self._kept: questions.Asked | None = None
-        self.tables: Mapping[str, ir.Table] = self._chosen._asdict()
+        self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
         """The tables as Ibis expressions: `captures`, `findings`, `requests`, `refused`; each
         capture once, after the filters."""
 
-    def _once(self, span: questions.Span) -> questions.Tables:
+    def _stored(self, span: questions.Span) -> questions.Tables:
         found = {name: self._engine.stored(name) for name in NAMES}
         if self._source.live is not None:
             live = self._engine.stored("live")
@@ -69,7 +69,7 @@ class Fleet:
                 found[name] = found[name].semi_join(live, "uri")
         for name in ("captures", "findings", "requests"):
             found[name] = questions.chosen(found[name], span)
-        return questions.once(**found, rules=self._engine.rules())
+        return questions.newest(questions.Tables(**found), self._engine.rules())
 
     def why(self, by: str | None = None, top: int = 20) -> answers.Why:
         """Which causes cost the most. `by`: groups by service, version, environment, region, host,

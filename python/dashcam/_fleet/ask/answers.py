@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from dashcam._fleet.ask import questions, statistics, wording
 
@@ -86,7 +87,7 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) ->
     totals, hosts = _totals(all_)
     groups = questions.rows(questions.groups(all_, by))
     groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
-    intervals = _intervals(questions.rows(questions.by_host(all_, by)), hosts, by)
+    intervals = _intervals(questions.by_host(all_, by).to_pyarrow(), hosts, by)
     worst = {_key(row, by): row for row in questions.rows(questions.worst(all_, by))}
     versions = _listed(questions.rows(questions.touched(all_, by, "version")), by, "version")
     requests = _listed(questions.rows(questions.touched(all_, by, "request")), by, "request")
@@ -218,20 +219,31 @@ def _versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
     return found
 
 
-def _intervals(rows: list[Row], hosts: list[Row], by: tuple[str, ...]) -> dict[tuple[str, ...], list[float] | None]:
+def _intervals(found: pa.Table, hosts: list[Row], by: tuple[str, ...]) -> dict[tuple[str, ...], list[float] | None]:
     """An interval for each group; a host of two services is one host."""
     names = sorted({row["host"] for row in hosts})
     place = {name: i for i, name in enumerate(names)}
-    groups = sorted({_key(row, by) for row in rows}, key=str)
-    column = {key: i for i, key in enumerate(groups)}
-    excess = np.zeros((len(names), len(groups)))
-    for row in rows:
-        excess[place[row["host"]], column[_key(row, by)]] += row["excess_ns"]
+    lines = _codes(found["host"], place)
+    # A number for each combination of values, from the numbers of each column's values.
+    columns = [found[name].combine_chunks().dictionary_encode() for name in by]
+    code = np.zeros(found.num_rows, dtype=np.int64)
+    for column in columns:
+        code = code * (len(column.dictionary) + 1) + column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    keys = [tuple(found[name][int(row)].as_py() for name in by) for row in first]
+    excess = np.zeros((len(names), len(keys)))
+    np.add.at(excess, (lines, group), found["excess_ns"].to_numpy())
     totals = np.zeros(len(names))
     for row in hosts:
         totals[place[row["host"]]] += row["excess_ns"]
-    found = statistics.shares(excess, totals)
-    return {key: list(bounds) if bounds else None for key, bounds in zip(groups, found)}
+    return {key: list(bounds) if bounds else None for key, bounds in zip(keys, statistics.shares(excess, totals))}
+
+
+def _codes(column: pa.ChunkedArray, place: dict[str, int]) -> Any:
+    """The number of each value, by `place`."""
+    encoded = column.combine_chunks().dictionary_encode()
+    known = np.array([place[value] for value in encoded.dictionary.to_pylist()], dtype=np.int64)
+    return known[encoded.indices.to_numpy()] if len(known) else np.zeros(0, dtype=np.int64)
 
 
 def _listed(rows: list[Row], by: tuple[str, ...], column: str) -> dict[tuple[str, ...], list[Row]]:

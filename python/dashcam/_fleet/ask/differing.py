@@ -81,7 +81,7 @@ def by_label(all_: questions.Asked, before: dict[str, str], after: dict[str, str
             captures = captures.filter(captures[column] == value)
         name = ", ".join(f"{column} {value}" for column, value in chosen.items())
         sides.append(Side(name, questions.of_captures(all_, captures)))
-    return _compared(*sides)
+    return _compared(all_, *sides)
 
 
 def by_time(all_: questions.Asked, at: datetime.datetime, window: datetime.timedelta) -> Diff:
@@ -91,7 +91,7 @@ def by_time(all_: questions.Asked, at: datetime.datetime, window: datetime.timed
     for span in (comparing.Span(at - window, at), comparing.Span(at, at + window)):
         name = f"{span.begin:%Y-%m-%d %H:%M} to {span.end:%Y-%m-%d %H:%M} UTC"
         sides.append(Side(name, questions.within(all_, questions.Span(*span)), span))
-    return _compared(*sides)
+    return _compared(all_, *sides)
 
 
 class _Seen(NamedTuple):
@@ -101,12 +101,9 @@ class _Seen(NamedTuple):
     incidents: dict[str, pa.Table]
 
 
-def _compared(before: Side, after: Side) -> Diff:
+def _compared(all_: questions.Asked, before: Side, after: Side) -> Diff:
     seen = {"before": _seen(before), "after": _seen(after)}
-    names: dict[tuple[str, ...], Row] = {}
-    for side in (before, after):
-        for row in questions.rows(questions.worst(side.all_, questions.CAUSE)):
-            names[(row["service"], row["fingerprint"])] = row
+    names = {(row["service"], row["fingerprint"]): row for row in questions.rows(questions.worst(all_, questions.CAUSE))}
     tested: list[Row] = []
     compared: list[Row] = []
     for service in sorted(set(seen["before"].hosts) & set(seen["after"].hosts)):

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables as expressions, each row once."""
+    """The tables as expressions, after the filters."""
 
     captures: ir.Table
     findings: ir.Table
@@ -50,19 +50,37 @@ class Tables(NamedTuple):
     refused: ir.Table
 
 
-def once(captures: ir.Table, findings: ir.Table, requests: ir.Table, refused: ir.Table, rules: list[str]) -> Tables:
-    """Each capture once, by the newest rules; `rules` are the versions there are, oldest first."""
-    age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
-    ordered = captures.mutate(rules_age=age)
-    newest = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), "uri"])
-    captures = ordered.mutate(nth=newest).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
-    return _of(captures, findings.distinct(on=["capture_id", "rules_version", "rank"], keep="first"),
-               requests.distinct(on=["capture_id", "rules_version", "request_id"], keep="first"), refused.distinct())
+def newest(stored: Tables, rules: list[str]) -> Tables:
+    """Each capture once, by the newest rules, and what belongs to it. `rules` are the versions there
+    are, oldest first. Findings and requests may still be there twice."""
+    captures = stored.captures
+    if len(rules) > 1 or not _is_unique(captures, captures.capture_id):
+        age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
+        ordered = captures.mutate(rules_age=age)
+        nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), "uri"])
+        captures = ordered.mutate(nth=nth).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
+    return where(stored, captures)
+
+
+def once(tables: Tables) -> Tables:
+    """Each row once."""
+    keys = ["capture_id", "rules_version"]
+    return tables._replace(findings=tables.findings.distinct(on=[*keys, "rank"], keep="first"),
+                           requests=tables.requests.distinct(on=[*keys, "request_id"], keep="first"),
+                           refused=tables.refused.distinct())
 
 
 def where(tables: Tables, captures: ir.Table) -> Tables:
     """What belongs to these captures."""
-    return _of(captures, tables.findings, tables.requests, tables.refused)
+    keys = captures.select("capture_id", "rules_version")
+    on = ["capture_id", "rules_version"]
+    return tables._replace(captures=captures, findings=tables.findings.semi_join(keys, on), requests=tables.requests.semi_join(keys, on))
+
+
+def _is_unique(table: ir.Table, key: ir.Column) -> bool:
+    """Whether no two rows have the same key."""
+    [counts] = rows(table.agg(rows=table.count(), keys=key.nunique()))
+    return bool(counts["rows"] == counts["keys"])
 
 
 def chosen(table: ir.Table, span: Span) -> ir.Table:
@@ -77,12 +95,6 @@ def chosen(table: ir.Table, span: Span) -> ir.Table:
     return table
 
 
-def _of(captures: ir.Table, findings: ir.Table, requests: ir.Table, refused: ir.Table) -> Tables:
-    keys = captures.select("capture_id", "rules_version")
-    on = ["capture_id", "rules_version"]
-    return Tables(captures, findings.semi_join(keys, on), requests.semi_join(keys, on), refused)
-
-
 class Asked(NamedTuple):
     """What questions are asked of: captures and findings with what each costs, kept by the engine,
     and the tables they are from."""
@@ -92,34 +104,63 @@ class Asked(NamedTuple):
     findings: ir.Table
 
 
-# Of a finding so much is kept; its texts are read for the few that are shown.
-KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "version", "environment", "region", "host",
-        "captured_utc", "first_utc", "last_utc", "request", "excess_ns")
+# So much is kept of captures and findings; texts are read for the few that are shown.
+CAPTURES_KEPT = ("capture_id", "uri", "day", "service", "version", "environment", "region", "host", "pid", "started_utc", "captured_utc",
+                 "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
+FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "version", "environment", "region", "host",
+                 "captured_utc", "first_utc", "last_utc", "request", "excess_ns")
 
 
 def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
-    """Calculates what all questions need once. Captures get `own_requests` and `own_ns`: slow
-    requests that no other capture has more of, and their excess. Findings, but for those without a
-    name, get `weight_ns`: their part of that excess."""
+    """Calculates what all questions need once. Captures get a number, and `own_requests` and
+    `own_ns`: slow requests that no other capture has more of, and their excess. Findings, but for
+    those without a name, get `weight_ns`: their part of that excess."""
+    narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
+    captures = keep("asked_overlapping", _overlapping(narrow).mutate(capture=ibis.row_number().over()))
+    own = _own(tables.requests, captures)
+    joined = captures.left_join(own, "capture").drop("capture_right")
+    alone = ~joined.is_overlapping
+    numbers = {
+        "own_requests": alone.ifelse(joined.slow_requests, joined.shared_requests.fill_null(0)).cast("int64"),
+        "own_ns": alone.ifelse(joined.excess_ns, joined.shared_ns.fill_null(0)).cast("int64"),
+    }
+    captures = keep("asked_captures", joined.mutate(**numbers).drop("shared_requests", "shared_ns", "started_utc", "pid", "first_slow_utc"))
+    named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*FINDINGS_KEPT)
+    priced = named.join(captures.select("capture_id", "capture", "own_ns", all_ns=captures.excess_ns), "capture_id")
+    part = priced.own_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
+    weight = priced.excess_ns.cast("float64") * part.fill_null(0.0)
+    findings = keep("asked_findings", priced.mutate(weight_ns=weight).drop("own_ns", "all_ns"))
+    # A capture has fewer findings than that.
+    if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
+        findings = keep("asked_findings_once", findings.distinct())
+    return Asked(tables, captures, findings)
+
+
+def _overlapping(captures: ir.Table) -> ir.Table:
+    """Which captures may share a slow request with another one of their process: a later capture
+    has slow requests that began before an earlier one was made."""
+    before = ibis.window(group_by=list(PROCESS), order_by="captured_utc", preceding=(None, 1))
+    after = ibis.window(group_by=list(PROCESS), order_by="captured_utc", following=(1, None))
+    earlier = captures.captured_utc.max().over(before)
+    later = captures.first_slow_utc.min().over(after)
+    is_shared = (captures.first_slow_utc < earlier).fill_null(False) | (later <= captures.captured_utc).fill_null(False)
+    return captures.mutate(is_overlapping=is_shared)
+
+
+def _own(requests: ir.Table, captures: ir.Table) -> ir.Table:
+    """For each capture that overlaps another: its slow requests that no other has more of."""
+    shared = captures.filter(captures.is_overlapping).select("capture_id", "capture", *PROCESS, "captured_utc")
+    # What captures know is not read from the requests, which are many.
+    found = requests.select("capture_id", "request_id", "duration_ns", "excess_ns").join(shared, "capture_id")
     nth = ibis.row_number().over(
         group_by=[*PROCESS, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
-    counted = tables.requests.mutate(is_own=nth == 0)
-    own = counted.group_by("capture_id").agg(
-        own_requests=counted.is_own.cast("int64").sum(), own_ns=counted.is_own.ifelse(counted.excess_ns, 0).sum(),
-        all_ns=counted.excess_ns.sum())
-    joined = tables.captures.drop("labels").left_join(own, "capture_id").drop("capture_id_right")
-    numbers = {name: joined[name].fill_null(0).cast("int64") for name in ("own_requests", "own_ns", "all_ns")}
-    captures = keep("asked_captures", joined.mutate(**numbers))
-    named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*KEPT)
-    priced = named.join(captures.select("capture_id", "own_ns", "all_ns"), "capture_id")
-    part = priced.own_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
-    findings = keep("asked_findings", priced.mutate(weight_ns=priced.excess_ns.cast("float64") * part.fill_null(0.0)).drop("own_ns", "all_ns"))
-    return Asked(tables, captures, findings)
+    own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
+    return own.group_by("capture").agg(shared_requests=own.count(), shared_ns=own.excess_ns.sum())
 
 
 def of_captures(all_: Asked, captures: ir.Table) -> Asked:
     """What belongs to some of the captures."""
-    return all_._replace(captures=captures, findings=all_.findings.semi_join(captures.select("capture_id"), "capture_id"))
+    return all_._replace(captures=captures, findings=all_.findings.semi_join(captures.select("capture"), "capture"))
 
 
 def within(all_: Asked, span: Span) -> Asked:
@@ -132,7 +173,7 @@ def totals(all_: Asked) -> ir.Table:
     captures = all_.captures
     return captures.group_by("service", "host").agg(
         captures=captures.count(), slow_requests=captures.own_requests.sum().cast("int64"), excess_ns=captures.own_ns.sum().cast("float64"),
-        damaged=(captures.damage.length() > 0).cast("int64").sum().cast("int64"),
+        damaged=captures.is_damaged.cast("int64").sum().cast("int64"),
         first_utc=captures.captured_utc.min(), last_utc=captures.captured_utc.max())
 
 
@@ -151,7 +192,8 @@ def rules(all_: Asked) -> ir.Table:
 
 def refused(all_: Asked) -> ir.Table:
     """How many files could not be read."""
-    return all_.tables.refused.agg(count=all_.tables.refused.count())
+    found = all_.tables.refused.distinct()
+    return found.agg(count=found.count())
 
 
 def by_host(all_: Asked, by: tuple[str, ...]) -> ir.Table:
@@ -163,9 +205,9 @@ def by_host(all_: Asked, by: tuple[str, ...]) -> ir.Table:
 def groups(all_: Asked, by: tuple[str, ...]) -> ir.Table:
     """The groups with what they touched."""
     found = all_.findings
-    confirmed = (found.confidence == "confirmed").ifelse(found.capture_id, ibis.null("string"))
+    confirmed = (found.confidence == "confirmed").ifelse(found.capture, ibis.null("int64"))
     return found.group_by(list(by)).agg(
-        excess_ns=found.weight_ns.sum(), captures=found.capture_id.nunique(), hosts=found.host.nunique(),
+        excess_ns=found.weight_ns.sum(), captures=found.capture.nunique(), hosts=found.host.nunique(),
         causes=found.fingerprint.nunique(), confirmed=confirmed.nunique(),
         first_utc=found.first_utc.min(), last_utc=found.last_utc.max())
 
@@ -174,7 +216,7 @@ def touched(all_: Asked, by: tuple[str, ...], column: str) -> ir.Table:
     """The values of a column that each group has (versions, requests), with their excess."""
     found = all_.findings
     keys = list(dict.fromkeys([*by, column]))
-    return found.group_by(keys).agg(excess_ns=found.weight_ns.sum(), captures=found.capture_id.nunique(),
+    return found.group_by(keys).agg(excess_ns=found.weight_ns.sum(), captures=found.capture.nunique(),
                                     hosts=found.host.nunique())
 
 
@@ -195,7 +237,7 @@ def buckets(all_: Asked, by: str) -> ir.Table:
     """Excess, captures and hosts of each cause in each day or hour."""
     timed = all_.findings.mutate(bucket_utc=all_.findings.captured_utc.truncate(by))
     return timed.group_by([*CAUSE, "bucket_utc"]).agg(
-        excess_ns=timed.weight_ns.sum(), captures=timed.capture_id.nunique(), hosts=timed.host.nunique())
+        excess_ns=timed.weight_ns.sum(), captures=timed.capture.nunique(), hosts=timed.host.nunique())
 
 
 def captured(all_: Asked, by: str) -> ir.Table:
@@ -215,7 +257,7 @@ def incidents(all_: Asked) -> ir.Table:
 def _whole(all_: Asked, found: ir.Table) -> ir.Table:
     """Findings with all of their columns and the file of their capture."""
     priced = found.select("capture_id", "rank", "weight_ns")
-    whole = all_.tables.findings.join(priced, ["capture_id", "rank"])
+    whole = all_.tables.findings.join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
     return whole.join(all_.captures.select("capture_id", "uri"), "capture_id")
 
 

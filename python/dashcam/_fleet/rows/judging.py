@@ -62,11 +62,13 @@ def rows(path: Path, uri: str, *, native_names: bool = False, bytes_max: int = F
     causes = pa.table(capture.tables["causes"]).to_pylist()
     found = [_finding(origin, cause, judged) for cause, judged in zip(causes, verdict["causes"])]
     about_file = {"uri": uri, "bytes": size}
-    listed = [_capture(origin, verdict, capture, found) | about_file]
+    slow = _requests(origin, capture)
+    first = {"first_slow_utc": min((row["begin_utc"] for row in slow), default=None)}
+    listed = [_capture(origin, verdict, capture, found) | about_file | first]
     return {
         "captures": _table(schema.CAPTURES, origin, listed),
         "findings": _table(schema.FINDINGS, origin, found),
-        "requests": _table(schema.REQUESTS, origin, _requests(origin, capture)),
+        "requests": _table(schema.REQUESTS, origin, slow),
     }
 
 

@@ -71,6 +71,7 @@ CAPTURES = Table("captures", "A capture.", ("capture_id",), ORIGIN + _columns(""
     slow             text       The rules of `slow`
     total_requests   int64      Requests in it that were judged: not those of the service
     slow_requests    int64      Slow requests in it
+    first_slow_utc   timestamp  Begin of the first of them; NULL: none
     excess_ns        int64      What these took beyond typical, summed up
     unexplained_ns   int64      The part of it that no cause explains
     sources_off      texts      Sources that were off
