@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,9 @@ def test_a_newcomer_with_three_processes(bench: Bench, tmp_path: Path) -> None:
     bench.write("shop.py", guide.split("```python\n")[1].split("```")[0])
     words = ["run", "--slow", "100ms", "--service", "shop", "--out", "captures"]
     for version in ("4.1", "4.1"):
-        result = bench.dashcam(*words, "--labels", f"version={version}", "--", "python", "shop.py")
+        result = bench.dashcam(*words, "--labels", f"version={version}", "--", sys.executable, "shop.py")
         assert result.returncode == 0 and "captured" not in result.stderr, result.stderr
-    sick = bench.dashcam(*words, "--labels", "version=4.2", "--", "python", "shop.py", RELEASE="new")
+    sick = bench.dashcam(*words, "--labels", "version=4.2", "--", sys.executable, "shop.py", RELEASE="new")
     assert "captured" in sick.stderr, sick.stderr
     answer = bench.dashcam("fleet", "why", "captures", XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert answer.returncode == 0, answer.stderr
