@@ -2,7 +2,7 @@
 //!
 //! Signature: on a CPU by switch records (or, without them, by the thread's CPU clock), stacks from
 //! the samples. Sure: nobody else is needed to explain it. Work that alone is over the limit has
-//! the time without a CPU in it too (`crowded`).
+//! the time without a CPU in it too (`contention`).
 //!
 //! Quotes: the kernel's share, page faults and storage traffic around the longest interval, calls
 //! in a loop, native code under the place. Unsure: no sample saw most of it, or for most of it

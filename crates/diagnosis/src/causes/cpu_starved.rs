@@ -1,7 +1,7 @@
 //! cpu-starved: the thread was runnable and got no CPU.
 //!
 //! Signature: preempted by switch records, or run delay of schedstat, and it was not the cgroup's
-//! quota (`cpu_throttled`). Inside of work that is long by itself it is that work's (`crowded`).
+//! quota (`cpu_throttled`). Inside of work that is long by itself it is that work's (`contention`).
 //! The culprit is the thread of this process that ran instead, where its threads took most of the
 //! CPUs.
 //!

@@ -4,7 +4,7 @@
 //! Signature: the holder of the lock waited for a lock itself, and so on, back to the waiting
 //! thread. If the chain leads back to another of its threads instead, the waiting thread is behind
 //! the deadlock. No wake-up could have come. Where locks do not name their holders: one thread went
-//! on when the other gave up (`crossed`). Without the time limit they would still be blocked.
+//! on when the other gave up (`lock_order`). Without the time limit they would still be blocked.
 //!
 //! Quotes: both holders, and the threads behind them. Sure: both locks name their holders; unsure:
 //! crossed waits without owners.

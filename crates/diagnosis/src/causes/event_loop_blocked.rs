@@ -4,7 +4,7 @@
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
 //! place for longer than `thresholds::loop_blocked_ns`. Not its own doing, and so another cause's:
 //! a stopped process, a collection, another thread that kept the GIL, no CPU. Time in which the
-//! loop polls is the request's own waiting for something it awaits: see `awaits`. The same holds
+//! loop polls is the request's own waiting for something it awaits: see `on_loop`. The same holds
 //! for gevent's hub and its greenlets. Where its task was not seen the time is unknown.
 //!
 //! Where that code waits for another thread (for a lock, for an item of a pool), the culprit is the

@@ -3,7 +3,7 @@
 //! Signature: futex wait on the GIL's own condition variable (timed waits of 5 ms, so many short
 //! ones in a row). The holder is read from the interpreter at each sample. A holder that was
 //! runnable without a CPU most of the time makes it cpu-starved, unless its work is long by itself
-//! (`crowded`).
+//! (`contention`).
 //!
 //! Quotes: the holder, its function and thread. Sure: most samples of the wait read the holder;
 //! unsure: no holder was read.

@@ -146,7 +146,7 @@ static NOTICES: [Notice; 6] = [
 ];
 
 /// Nothing names the holder: the lock is the connection's, not a thread's. The thread that left a
-/// function each time is inferred (`regulars`).
+/// function each time is inferred (`recurring`).
 const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";

@@ -3,8 +3,8 @@
 //! How it works: a finding has the intervals that it was made from, each with the rule that claimed
 //! it, and of some example requests the comparisons behind them: which candidates for the blocker
 //! there were, the evidence for each, which one won, and for what reason the others were dropped.
-//! Inferences fill a `trace` with comparisons on request; `collect` picks the examples of a finding
-//! and judges them once more with the trace on. `text` and `json` show it.
+//! Inferences fill a `trace` with comparisons on request; `judge::explanation` picks the examples
+//! of a finding and judges them once more with the trace on. `render` shows it.
 //!
 //! What it promises: data, no sentences; every rule, inference and reason has a stable id. Nothing
 //! here decides anything: the verdict is the same with it and without (a test judges all golden
