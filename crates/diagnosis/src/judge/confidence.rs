@@ -1,8 +1,10 @@
 //! How sure a finding is, and what would make it surer.
 //!
 //! How it works: a finding begins *confirmed*; everything about it that is an estimate, an
-//! inference, or not only of slow requests lowers it, and says so in words. What it promises:
-//! nothing raises it.
+//! inference, or not only of slow requests lowers it, and says so in words. `TABLE` has one row for
+//! each: what is measured of a finding, the level that it is lowered to, and the words.
+//!
+//! What it promises: nothing raises it, and the order of the rows changes no level.
 
 use analysis::thresholds;
 use analysis::timeline::State;
@@ -17,9 +19,6 @@ use crate::facts::waiting;
 use crate::finding::Confidence;
 use crate::groups::{blame, Group};
 
-/// Why a task that had something is not named for sure.
-const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
-
 /// A smaller part is not given as a number.
 const HARDLY_ANY: f64 = 0.01;
 
@@ -28,6 +27,288 @@ pub(crate) struct Sure {
     pub(crate) level: Confidence,
     pub(crate) missing: Vec<String>,
     pub(crate) checks: Vec<Check>,
+}
+
+/// A finding, as far as its confidence rests on it.
+struct Basis<'a> {
+    judge: &'a Material<'a, 'a>,
+    group: &'a Group<'a>,
+    /// Its share of the excess.
+    share: f64,
+    /// Slow requests that have it.
+    slow: usize,
+    /// Control requests that have it.
+    normal: usize,
+    /// The kind of wait that it is.
+    waits: Cause,
+}
+
+impl Basis<'_> {
+    /// The part of its excess in slices that pass a test.
+    fn part(&self, test: impl Fn(&Weighed<'_>) -> bool) -> f64 {
+        let own = self.group.slices.iter().filter(|w| test(w));
+        own.map(|w| w.excess_ns).sum::<f64>() / self.group.excess_ns().max(1.0)
+    }
+
+    /// No stack shows where it was. A process that is stopped is so nowhere in particular.
+    fn is_unseen(&self) -> bool {
+        self.group.place.is_none() && self.group.cause != Cause::Stopped
+    }
+
+    /// The part of the normal requests that have it too.
+    fn usual(&self) -> f64 {
+        self.normal as f64 / self.judge.controls.len().max(1) as f64
+    }
+
+    fn is_usual(&self) -> bool {
+        self.normal > 0 && self.usual() > thresholds::doubtful_part()
+    }
+}
+
+/// A figure, its limit, and whether the finding passes.
+type Measured = (f64, f64, bool);
+
+/// One reason to be less sure.
+struct Row {
+    /// The id of its check in an explanation; "" where it is no figure.
+    id: &'static str,
+    /// What is measured; None where the row says nothing of such a finding.
+    measure: fn(&Basis<'_>) -> Option<Measured>,
+    /// What a finding that does not pass is lowered to, and why, in words; "": that is not said.
+    lowers: fn(&Basis<'_>) -> (Confidence, String),
+}
+
+/// A figure of which so much is wanted.
+fn at_least(value: f64, limit: f64) -> Measured {
+    (value, limit, value >= limit)
+}
+
+/// A figure of which no more is wanted.
+fn at_most(value: f64, limit: f64) -> Measured {
+    (value, limit, value <= limit)
+}
+
+/// No figure: `wrong` lowers it.
+fn unless(wrong: bool) -> Option<Measured> {
+    Some((0.0, 0.0, !wrong))
+}
+
+/// Lowered to *likely*.
+fn likely(why: &str) -> (Confidence, String) {
+    (Confidence::Likely, why.to_owned())
+}
+
+/// Lowered to *possible*.
+fn possible(why: &str) -> (Confidence, String) {
+    (Confidence::Possible, why.to_owned())
+}
+
+/// All reasons, in the order in which they are reported.
+const TABLE: &[Row] = &[
+    Row {
+        id: "",
+        measure: |f| unless(f.group.cause == Cause::Unknown),
+        lowers: |_| possible("no source saw what this time was"),
+    },
+    Row {
+        id: "exact-times.least",
+        measure: |f| Some(at_least(f.part(|w| w.slice.segment.exact), thresholds::exact_part())),
+        lowers: |f| likely(why_estimates(f.judge, f.group)),
+    },
+    Row {
+        id: "seen-by-a-sample.least",
+        measure: |f| {
+            let seen = f.part(|w| w.slice.claim.seen);
+            let enough = f.is_unseen() || seen >= thresholds::half();
+            Some((seen, thresholds::half(), enough))
+        },
+        lowers: |f| match f.part(|w| w.slice.claim.seen) {
+            seen if seen < HARDLY_ANY => possible("hardly any of it was seen by a sample"),
+            seen => {
+                let why = format!("only {:.0} % of it was seen by a sample", seen * 100.0);
+                match seen < thresholds::small_part() {
+                    true => possible(&why),
+                    false => likely(&why),
+                }
+            }
+        },
+    },
+    Row {
+        id: "blocker-measured.least",
+        measure: |f| {
+            use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
+            let has_blocker = matches!(f.waits, LockWait | GilWait | DeadlockTimeout | PoolWait);
+            has_blocker.then(|| at_least(blame::measured_part(f.group), thresholds::half()))
+        },
+        lowers: |f| likely(why_inferred(f)),
+    },
+    Row {
+        id: "unended.most",
+        measure: |f| {
+            let unended = || f.part(|w| may_yet_time_out(f.judge, &w.slice));
+            f.group.culprit.is_none().then(|| at_most(unended(), thresholds::half()))
+        },
+        lowers: |_| {
+            possible(
+                "most of its waits had a time limit and had not ended when the capture was made",
+            )
+        },
+    },
+    Row {
+        id: "",
+        measure: |f| {
+            let own =
+                |w: &Weighed<'_>| downstream_wait::is_a_loops(w.slice.claim.resource.as_ref());
+            let is_wait = f.group.cause == Cause::DownstreamWait;
+            unless(is_wait && f.part(own) > thresholds::half())
+        },
+        lowers: |_| likely("it is an event loop; what its tasks awaited was not read"),
+    },
+    Row {
+        id: "no-cpu.most",
+        measure: |f| {
+            use Cause::{CpuStarved, CpuThrottled, Stopped};
+            let starved = f.part(|w| w.slice.segment.state == State::Ready);
+            let is_it = matches!(f.group.cause, CpuStarved | CpuThrottled | Stopped);
+            let limit = thresholds::main_part();
+            Some((starved, limit, is_it || starved <= limit))
+        },
+        lowers: |_| likely("the machine was crowded: for most of it the work had no CPU"),
+    },
+    Row {
+        id: "through-inferred-thread.most",
+        measure: |f| Some(at_most(f.part(|w| w.slice.claim.inferred), thresholds::doubtful_part())),
+        lowers: |_| {
+            likely("which thread the request waited for was inferred from who ran when it ended")
+        },
+    },
+    Row {
+        id: "",
+        measure: |f| unless(f.is_unseen()),
+        lowers: |f| match f.group.cause {
+            Cause::Fork => likely("no stack was seen"),
+            _ => possible("no stack was seen"),
+        },
+    },
+    Row {
+        id: "share.least",
+        measure: |f| Some(at_least(f.share, thresholds::confirmed_share())),
+        lowers: |_| likely(""),
+    },
+    Row {
+        id: "normal-requests-with-it.most",
+        measure: |f| Some((f.usual(), thresholds::doubtful_part(), !f.is_usual())),
+        lowers: |f| {
+            let controls = f.judge.controls.len();
+            possible(&format!("{} of {controls} normal requests have it too", f.normal))
+        },
+    },
+    Row {
+        id: "",
+        measure: |f| unless(!f.is_usual() && f.slow == 1 && f.share < thresholds::exact_part()),
+        lowers: |_| likely("only one slow request has it"),
+    },
+    Row {
+        id: "",
+        measure: |f| unless(f.judge.controls.is_empty()),
+        lowers: |_| likely("no normal request was there to compare with"),
+    },
+    Row {
+        id: "",
+        measure: |f| {
+            let few = (1..thresholds::few_requests()).contains(&f.judge.controls.len());
+            unless(f.slow == 1 && few)
+        },
+        lowers: |f| {
+            likely(&format!("one slow request, and {} to compare with", f.judge.controls.len()))
+        },
+    },
+];
+
+/// How sure a group's finding is, and what kept it from more.
+pub(crate) fn of(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    share: f64,
+    slow: usize,
+    normal: usize,
+) -> Sure {
+    let waits = blame::waits(judge.cx, group);
+    let basis = Basis { judge, group, share, slow, normal, waits };
+    let mut sure = Sure { level: Confidence::Confirmed, missing: Vec::new(), checks: Vec::new() };
+    for row in TABLE {
+        let Some((value, limit, passed)) = (row.measure)(&basis) else { continue };
+        // The sum of nothing is -0.
+        let value = value + 0.0;
+        if !row.id.is_empty() {
+            let threshold = Threshold::part(row.id, limit);
+            sure.checks.push(Check { threshold, value, passed });
+        }
+        if !passed {
+            let (level, why) = (row.lowers)(&basis);
+            sure.level = sure.level.min(level);
+            sure.missing.extend(Some(why).filter(|why| !why.is_empty()));
+        }
+    }
+    sure
+}
+
+/// Why times are estimates.
+fn why_estimates(judge: &Material<'_, '_>, group: &Group<'_>) -> &'static str {
+    let state = judge.cx.capture.meta.sources.iter().find(|(name, _)| name == "switches");
+    if !state.is_some_and(|(_, state)| state.starts_with("on")) {
+        // Why it was off is reported once, below all findings.
+        return "times are estimates: source switches was off";
+    }
+    match blind(judge, group) {
+        true if !paused(judge) => {
+            "times are estimates: the kernel had no room for some switch records"
+        }
+        true => {
+            "times are estimates: switch records were paused while threads came and went by the \
+             thousand"
+        }
+        false if mostly_on_loops(judge, group) => {
+            "when an await began and ended is known to the sampling period only"
+        }
+        false => {
+            "times are estimates: switch records of this time are not in the capture (overwritten, \
+             or not yet written)"
+        }
+    }
+}
+
+/// How the blocker of a finding was inferred, or that none is known.
+fn why_inferred(f: &Basis<'_>) -> &'static str {
+    if f.waits == Cause::DeadlockTimeout {
+        return "that each had what the other waited for was inferred: one went on when the other \
+                gave up";
+    }
+    let is_known = f.group.culprit.is_some();
+    if is_known && blame::is_task(f.group) {
+        return "who had it was inferred from what other tasks awaited the while";
+    }
+    if f.waits == Cause::PoolWait {
+        let recorded = |w: &Weighed<'_>| {
+            matches!(wakeup_record::of(f.judge.cx, &w.slice.segment), WakeRecord::By(_))
+        };
+        return match is_known {
+            true if f.part(recorded) > thresholds::half() => {
+                "who had it is taken to be who ended the wait"
+            }
+            true => "who had it was inferred from who ran when the wait ended",
+            false => "who had it was not seen",
+        };
+    }
+    let resource = f.group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
+    match (lock_wait::is_notice(resource), is_known) {
+        (true, true) => "who ended the wait was inferred from who ran when it ended",
+        (true, false) => "who was to end the wait was not seen",
+        (false, true) => {
+            "the holder was inferred from who stood in the same call, or ran when the wait ended"
+        }
+        (false, false) => "who held it was not seen",
+    }
 }
 
 /// Whether threads that came and went may be why there were none: none were lost, or there was
@@ -65,179 +346,4 @@ fn may_yet_time_out(judge: &Material<'_, '_>, slice: &Slice<'_>) -> bool {
     let waits = lock_wait::is_notice(slice.claim.resource.as_ref());
     let limited = slice.segment.sample.is_some_and(|s| s.timeout_ns > 1);
     waits && limited && waiting::is_still_waiting(judge.cx, &slice.segment)
-}
-
-/// How sure a group's finding is, and what kept it from more.
-pub(crate) fn of(
-    judge: &Material<'_, '_>,
-    group: &Group<'_>,
-    share: f64,
-    slow: usize,
-    normal: usize,
-) -> Sure {
-    let total = group.excess_ns().max(1.0);
-    let part = |test: &dyn Fn(&Weighed<'_>) -> bool| {
-        group.slices.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
-    };
-    let mut missing = Vec::new();
-    let mut level = Confidence::Confirmed;
-    let mut checks: Vec<Check> = Vec::new();
-    let mut check = |name, value: f64, limit: f64, passed: bool| {
-        // The sum of nothing is -0.
-        let value = value + 0.0;
-        checks.push(Check { threshold: Threshold::part(name, limit), value, passed });
-        passed
-    };
-    let mut lower = |to: Confidence, why: String, level: &mut Confidence| {
-        *level = (*level).min(to);
-        missing.push(why);
-    };
-    if group.cause == Cause::Unknown {
-        lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
-    }
-    let exact = part(&|p| p.slice.segment.exact);
-    if !check(
-        "exact-times.least",
-        exact,
-        thresholds::exact_part(),
-        exact >= thresholds::exact_part(),
-    ) {
-        let state = judge.cx.capture.meta.sources.iter().find(|(n, _)| n == "switches");
-        let text = match state.map_or("off", |(_, s)| s.as_str()) {
-            on if on.starts_with("on") && blind(judge, group) && !paused(judge) => {
-                "times are estimates: the kernel had no room for some switch records".to_owned()
-            }
-            on if on.starts_with("on") && blind(judge, group) => {
-                "times are estimates: switch records were paused while threads came and went \
-                 by the thousand"
-                    .to_owned()
-            }
-            on if on.starts_with("on") && mostly_on_loops(judge, group) => {
-                "when an await began and ended is known to the sampling period only".to_owned()
-            }
-            on if on.starts_with("on") => {
-                "times are estimates: switch records of this time are not in the capture \
-                 (overwritten, or not yet written)"
-                    .to_owned()
-            }
-            // Why it was off is reported once, below all findings.
-            _ => "times are estimates: source switches was off".to_owned(),
-        };
-        lower(Confidence::Likely, text, &mut level);
-    }
-    let seen = part(&|p| p.slice.claim.seen);
-    let unseen = group.place.is_none() && group.cause != Cause::Stopped;
-    let seen_enough = unseen || seen >= thresholds::half();
-    if !check("seen-by-a-sample.least", seen, thresholds::half(), seen_enough) {
-        let text = match seen {
-            seen if seen < HARDLY_ANY => "hardly any of it was seen by a sample".to_owned(),
-            seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
-        };
-        let to =
-            if seen < thresholds::small_part() { Confidence::Possible } else { Confidence::Likely };
-        lower(to, text, &mut level);
-    }
-    let waits = blame::waits(judge.cx, group);
-    let measured = blame::measured_part(group);
-    use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
-    if matches!(waits, LockWait | GilWait | DeadlockTimeout | PoolWait) {
-        let enough = blame::is_measured(group);
-        check("blocker-measured.least", measured, thresholds::half(), enough);
-    }
-    if matches!(waits, LockWait | GilWait) && !blame::is_measured(group) {
-        let resource = group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
-        let notice = lock_wait::is_notice(resource);
-        let text = match group.culprit {
-            Some(_) if blame::is_task(group) => INFERRED_TASK,
-            Some(_) if notice => "who ended the wait was inferred from who ran when it ended",
-            None if notice => "who was to end the wait was not seen",
-            Some(_) => {
-                "the holder was inferred from who stood in the same call, or ran when the wait \
-                 ended"
-            }
-            None => "who held it was not seen",
-        };
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    if waits == Cause::DeadlockTimeout && !blame::is_measured(group) {
-        let text = "that each had what the other waited for was inferred: one went on when the \
-                    other gave up";
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    if waits == Cause::PoolWait && !blame::is_measured(group) {
-        let recorded = |p: &Weighed<'_>| {
-            matches!(wakeup_record::of(judge.cx, &p.slice.segment), WakeRecord::By(_))
-        };
-        let text = match group.culprit {
-            Some(_) if blame::is_task(group) => INFERRED_TASK,
-            Some(_) if part(&recorded) > thresholds::half() => {
-                "who had it is taken to be who ended the wait"
-            }
-            Some(_) => "who had it was inferred from who ran when the wait ended",
-            None => "who had it was not seen",
-        };
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    let unended = part(&|p| may_yet_time_out(judge, &p.slice));
-    if group.culprit.is_none()
-        && !check("unended.most", unended, thresholds::half(), unended <= thresholds::half())
-    {
-        let text = "most of its waits had a time limit and had not ended when the capture was made";
-        lower(Confidence::Possible, text.to_owned(), &mut level);
-    }
-    let of_a_loop = |p: &Weighed<'_>| downstream_wait::is_a_loops(p.slice.claim.resource.as_ref());
-    if group.cause == Cause::DownstreamWait && part(&of_a_loop) > thresholds::half() {
-        let text = "it is an event loop; what its tasks awaited was not read";
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    let starved = part(&|p| p.slice.segment.state == State::Ready);
-    let still = matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled | Cause::Stopped);
-    if !check(
-        "no-cpu.most",
-        starved,
-        thresholds::main_part(),
-        still || starved <= thresholds::main_part(),
-    ) {
-        let text = "the machine was crowded: for most of it the work had no CPU";
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    let inferred = part(&|p| p.slice.claim.inferred);
-    if !check(
-        "through-inferred-thread.most",
-        inferred,
-        thresholds::doubtful_part(),
-        inferred <= thresholds::doubtful_part(),
-    ) {
-        let text = "which thread the request waited for was inferred from who ran when it ended";
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    }
-    if unseen {
-        let least = Confidence::Possible;
-        let to = if group.cause == Cause::Fork { Confidence::Likely } else { least };
-        lower(to, "no stack was seen".to_owned(), &mut level);
-    }
-    if !check(
-        "share.least",
-        share,
-        thresholds::confirmed_share(),
-        share >= thresholds::confirmed_share(),
-    ) {
-        level = level.min(Confidence::Likely);
-    }
-    let usual = normal as f64 / judge.controls.len().max(1) as f64;
-    let rare = !(normal > 0 && usual > thresholds::doubtful_part());
-    if !check("normal-requests-with-it.most", usual, thresholds::doubtful_part(), rare) {
-        let text = format!("{normal} of {} normal requests have it too", judge.controls.len());
-        lower(Confidence::Possible, text, &mut level);
-    } else if slow == 1 && share < thresholds::exact_part() {
-        lower(Confidence::Likely, "only one slow request has it".to_owned(), &mut level);
-    }
-    if judge.controls.is_empty() {
-        let text = "no normal request was there to compare with";
-        lower(Confidence::Likely, text.to_owned(), &mut level);
-    } else if slow == 1 && judge.controls.len() < thresholds::few_requests() {
-        let text = format!("one slow request, and {} to compare with", judge.controls.len());
-        lower(Confidence::Likely, text, &mut level);
-    }
-    Sure { level, missing, checks }
 }
