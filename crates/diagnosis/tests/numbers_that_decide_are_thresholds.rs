@@ -36,7 +36,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn has_number(code: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     code.split(|c| !part(c)).any(|word| {
-        let long = word.contains("_000") && word.starts_with(|c: char| c.is_ascii_digit());
+        let is_hex = word.starts_with("0x");
+        let long =
+            word.contains("_000") && !is_hex && word.starts_with(|c: char| c.is_ascii_digit());
         let part = word.strip_prefix("0.").is_some_and(|rest| {
             rest.chars().all(|c| c.is_ascii_digit()) && rest.contains(|c| c != '0')
         });
