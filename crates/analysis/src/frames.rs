@@ -54,7 +54,7 @@ impl Place {
 
 /// Knows the folders of a capture.
 pub struct Frames<'c> {
-    capture: &'c Capture,
+    pub(crate) capture: &'c Capture,
     /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock that has a
     /// holder.
     asks_sqlite: HashSet<u32>,
@@ -64,6 +64,10 @@ pub struct Frames<'c> {
     launchers: HashSet<&'c str>,
     /// The owners of the files that were asked about: rules ask for each frame of each sample.
     owners: RefCell<HashMap<String, Owner>>,
+    /// Stacks of threads whose requests are on an event loop (`servers`).
+    pub(crate) loops: HashSet<u32>,
+    /// The outermost server's frame of the stacks that were asked about (`servers`).
+    pub(crate) serving: RefCell<HashMap<u32, Option<usize>>>,
 }
 
 impl<'c> Frames<'c> {
@@ -72,7 +76,9 @@ impl<'c> Frames<'c> {
         let carriers = carriers(capture);
         let (asks_sqlite, owners) = (HashSet::new(), RefCell::default());
         let launchers = launchers(capture);
-        let mut frames = Frames { capture, asks_sqlite, carriers, launchers, owners };
+        let (loops, serving) = (stacks_of_loops(capture), RefCell::default());
+        let mut frames =
+            Frames { capture, asks_sqlite, carriers, launchers, owners, loops, serving };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -180,9 +186,9 @@ impl<'c> Frames<'c> {
         user.or_else(|| self.innermost(stack))
     }
 
-    /// Whether some frame is the program's own.
+    /// Whether some frame is the program's own, but a launcher's.
     pub fn has_user(&self, stack: u32) -> bool {
-        self.any(stack, |f| self.owner(f.file) == Owner::User)
+        self.above_launchers(stack).any(|f| self.owner(f.file) == Owner::User)
     }
 
     /// The files of the program's own functions on a stack, the innermost first, at most
@@ -190,7 +196,7 @@ impl<'c> Frames<'c> {
     pub fn own_files(&self, stack: u32) -> Vec<&'c str> {
         let mut files = Vec::new();
         let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && f.function != "<module>";
-        for frame in self.of(stack).filter(own) {
+        for frame in self.above_launchers(stack).filter(own) {
             if !files.contains(&frame.file) {
                 files.push(frame.file);
             }
@@ -207,7 +213,7 @@ impl<'c> Frames<'c> {
     /// The first frame that `wanted` takes; for a comprehension or generator expression the
     /// function it is written in, when that called it.
     fn first_named(&self, stack: u32, wanted: impl Fn(&Frame<'_>) -> bool) -> Option<Place> {
-        let mut frames = self.of(stack).skip_while(|f| !wanted(f)).peekable();
+        let mut frames = self.above_launchers(stack).skip_while(|f| !wanted(f)).peekable();
         let mut first = frames.next()?;
         while is_part_of_a_function(first.function) {
             match frames.next_if(|caller| caller.file == first.file) {
@@ -223,7 +229,7 @@ impl<'c> Frames<'c> {
         let user = |f: &Frame<'_>| self.owner(f.file) == Owner::User;
         let ends = self.passes(stack, to);
         let is_it = |f: &Frame<'_>| f.function == to.qualified && f.file == to.file;
-        let way = self.of(stack).skip_while(|f| ends && !is_it(f));
+        let way = self.above_launchers(stack).skip_while(|f| ends && !is_it(f));
         let mut path: Vec<String> =
             way.filter(user).map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
@@ -340,6 +346,14 @@ const CARRIED: [WaitKind; 12] = [
     WaitKind::TtyWrite,
     WaitKind::ChildWait,
 ];
+
+/// The stacks of the threads whose requests are on an event loop, without native frames.
+fn stacks_of_loops(capture: &Capture) -> HashSet<u32> {
+    let on_loop = capture.requests.iter().filter(|r| r.on_loop);
+    let tids: HashSet<u32> = on_loop.map(|r| r.tid).collect();
+    let own = tids.iter().filter_map(|tid| capture.samples.get(tid)).flatten();
+    own.filter(|s| s.stack != 0).map(|s| capture.without_native(s.stack)).collect()
+}
 
 fn carriers(capture: &Capture) -> HashSet<u32> {
     let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();

@@ -3,7 +3,8 @@
 //! How it works: each module answers one question, as functions of the capture alone. `timeline`
 //! cuts a thread's time into exclusive segments that sum to it, `states` does so for a whole
 //! capture; `requests` divides slow requests from normal ones; `context` finds the request and span
-//! a thread worked on; `frames` knows the owner of a frame's code; `gaps` finds times in which the
+//! a thread worked on; `frames` knows the owner of a frame's code, `servers` which code takes
+//! requests in; `gaps` finds times in which the
 //! whole process may have been stopped; `words` gives names to threads, waits and places. `index`
 //! answers what a thread did at a given time, `loops` and `forks` which part of that was an event
 //! loop's own wait or a fork. `waits` joins one wait from the segments it was cut into; `resource`
@@ -24,6 +25,7 @@ pub mod index;
 mod loops;
 pub mod requests;
 pub mod resource;
+pub mod servers;
 pub mod signatures;
 pub mod states;
 pub mod thresholds;

@@ -89,6 +89,11 @@ pub enum Resource {
         /// It is the client that sent the request.
         is_client: bool,
     },
+    /// A worker, which waits for another request's client.
+    IdleClient {
+        /// The client sends nothing; else it takes nothing.
+        sends_nothing: bool,
+    },
     /// What an event loop of the thread's own polls.
     EventLoop(String),
     /// A resolver of names.
@@ -196,6 +201,8 @@ impl fmt::Display for Resource {
             Resource::Peer { name, is_client: true } => {
                 return write!(f, "{name}, the request's own client");
             }
+            Resource::IdleClient { sends_nothing: true } => "a client that sends nothing",
+            Resource::IdleClient { sends_nothing: false } => "a client that takes nothing",
             Resource::Modules { first, others: 1 } => return write!(f, "{first} and another"),
             Resource::Modules { first, others } => return write!(f, "{first} and {others} others"),
             Resource::Database => "a SQLite database",

@@ -55,6 +55,10 @@ pub enum Stdlib {
     Resolve,
     Subprocess,
     SubprocessStart,
+    SocketServer,
+    HttpServer,
+    /// gevent's, which stands in for the interpreter's.
+    GreenletServer,
 }
 
 /// Functions that wait for what comes back from a pool or an executor.
@@ -91,6 +95,9 @@ impl Stdlib {
             Stdlib::Resolve => ("socket.py", &["getaddrinfo", "getfqdn"]),
             Stdlib::Subprocess => ("subprocess.py", &[]),
             Stdlib::SubprocessStart => ("subprocess.py", &["_execute_child"]),
+            Stdlib::SocketServer => ("socketserver.py", &[]),
+            Stdlib::HttpServer => ("http/server.py", &[]),
+            Stdlib::GreenletServer => ("gevent/pywsgi.py", &[]),
         }
     }
 }

@@ -30,16 +30,30 @@ pub struct Blocker {
     /// Where the first thread was that waited for this one: it made the request wait itself. 0
     /// where this thread did.
     pub through: u32,
-    /// What the last of those waited for was the GIL, and no lock.
-    pub by_gil: bool,
+    /// What the last of those waited for.
+    pub link: Link,
     /// How it was found.
     pub by: Inference,
+}
+
+/// What a thread waited for that another one had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// A lock.
+    #[default]
+    Lock,
+    /// The GIL.
+    Gil,
+    /// Room in a queue, or a pipe, that the other empties.
+    Room,
+    /// A Condition's notice.
+    Notice,
 }
 
 impl Blocker {
     /// A thread.
     pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Blocker {
-        Blocker { tid, stack, measured, doing: None, through: 0, by_gil: false, by }
+        Blocker { tid, stack, measured, doing: None, through: 0, link: Link::Lock, by }
     }
 }
 

@@ -5,14 +5,14 @@
 //! is asked. Missing on purpose: the questions. Each is a function of the module that answers it.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 
 use analysis::index::Index;
 use capture::read::Capture;
 
 use crate::explain::trace::Trace;
-use crate::memo::{Bursts, GilWaits, Readings, WaitKey};
+use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, WaitKey};
 
 /// A capture and the questions rules ask of it.
 pub struct Context<'c> {
@@ -33,6 +33,10 @@ pub struct Context<'c> {
     pub(crate) gil_waits: RefCell<GilWaits>,
     /// Whether the code of a stack gets an item of a pool; of stacks that were asked about.
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
+    /// How waits with a time limit ended at the place of a stack; of stacks that were asked about.
+    pub(crate) limited_waits: RefCell<HashMap<u32, LimitedWaits>>,
+    /// Threads of native libraries, by the library's file; built at the first question.
+    pub(crate) library_threads: OnceCell<BTreeMap<String, BTreeSet<u32>>>,
     /// Inferred wakers of waits.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
     /// The question which thread left a function at the end of a wait is under way.
@@ -66,6 +70,8 @@ impl<'c> Context<'c> {
             gil_readings: OnceCell::new(),
             gil_waits: RefCell::default(),
             pools: RefCell::default(),
+            limited_waits: RefCell::default(),
+            library_threads: OnceCell::new(),
             releasers: RefCell::default(),
             left_place_asked: Cell::new(false),
             trace: Trace::default(),

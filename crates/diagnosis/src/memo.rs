@@ -42,6 +42,15 @@ pub(crate) struct WholeGilWait {
 #[derive(Debug, Default)]
 pub(crate) struct GilWaits(pub(crate) HashMap<u32, WholeGilWait>);
 
+/// How waits with a time limit at one place ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LimitedWaits {
+    /// One ended before its limit: somebody gave notice.
+    pub(crate) noticed: bool,
+    /// One ran to its limit.
+    pub(crate) ran_out: bool,
+}
+
 /// Thread, end of its wait, lock, and stack.
 pub(crate) type WaitKey = (u32, WaitEnd, u64, u32);
 

@@ -88,6 +88,24 @@ fn many_short_requests_on_a_crowded_machine_do_not_block_their_event_loop() {
     }
 }
 
+/// A callback that is too long for a loop on a free machine keeps it, however little of the time it
+/// had a CPU; the advice follows the larger part.
+#[test]
+fn a_callback_that_lost_its_cpu_still_keeps_its_loop() {
+    let judged = |each: u64| {
+        let mut made = crowded(each);
+        made.requests.iter_mut().for_each(|r| r.on_loop = true);
+        let verdict = judge(&made);
+        let first = &verdict.findings[0];
+        (first.cause.text(), first.summary.clone(), first.advice)
+    };
+    let (cause, summary, advice) = judged(5);
+    assert_eq!(cause, "event-loop-blocked", "{summary}");
+    assert!(summary.contains("and got no CPU for 900 ms of the while"), "{summary}");
+    assert!(advice.starts_with("Give the service more CPU"), "{advice}");
+    assert_eq!(judged(2).0, "cpu-starved", "40 ms of work is a loop's ordinary business");
+}
+
 /// The request waits 1,000 ms for the GIL that `OTHER` keeps, which runs `each` of every 50 ms.
 fn kept(each: u64) -> Capture {
     let mut made = slow(1000);

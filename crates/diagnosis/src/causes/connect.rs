@@ -14,7 +14,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "connect", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -39,6 +38,6 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    let (place, time) = (rule::at(d.place), d.time());
     format!("{place} waited {time} for a connection to be set up{}", rule::resource_text(d))
 }

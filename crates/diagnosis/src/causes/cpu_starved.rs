@@ -15,7 +15,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::cpu_user;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu-starved", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -44,7 +43,7 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), d.time());
     let starved = format!("{at} could have run for {time} but no CPU was free");
     match (d.culprit, d.culprit_threads) {
         (Some(_), 2..) => format!("{starved}: {} ran in {} threads", d.blamed(), d.culprit_threads),

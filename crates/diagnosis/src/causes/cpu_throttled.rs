@@ -13,7 +13,6 @@ use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -45,6 +44,6 @@ fn throttled_ns(cx: &Context<'_>, from_ns: u64, to_ns: u64) -> u64 {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), d.time());
     format!("{at} could have run for {time} but the container's CPU quota was used up")
 }

@@ -6,21 +6,32 @@
 //! the deadlock. No wake-up could have come. Where locks do not name their holders: one thread went
 //! on when the other gave up (`lock_order`). Without the time limit they would still be blocked.
 //!
-//! Quotes: both holders, and the threads behind them. Sure: both locks name their holders; unsure:
-//! crossed waits without owners.
+//! A notice that never comes is the same for its waiter: a Condition, or an Event that others at
+//! the same place got notice of, was waited for to its time limit, and no thread ended the wait.
+//! (A pool that hands nothing out in time is pool-wait; an Event as a pause is sleep.)
+//!
+//! Quotes: both holders, and the threads behind them. Sure: both locks name their holders, or the
+//! wait was seen to run to its limit; unsure: crossed waits without owners.
 
+use analysis::resource::{Of, Resource};
 use analysis::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::lock_wait;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::{holder, lock_order};
-use crate::wording::ms_text;
+use crate::facts::awaits::Awaited;
+use crate::facts::waiting;
 
 pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
-pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
+pub const ROW: Row = Row { sentence, advice };
+
+const ADVICE_NOTICE: &str = "Find out who should have given notice and did not: a notify() or set() \
+     that is missing on one way out (an error, an early return), that came before the wait, or whose \
+     thread is gone.";
 
 const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
@@ -29,13 +40,37 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
+    let own = Claim::of(Cause::DeadlockTimeout, segment);
+    if let Some(notice) = waiting::missed_notice(cx, segment) {
+        return Some(Claim { resource: Some(notice), ..own });
+    }
     let measured = holder::in_deadlock(cx, segment);
     let blocker = measured.or_else(|| lock_order::inverted(cx, segment))?;
-    Some(Claim { blocker: Some(blocker), ..Claim::of(Cause::DeadlockTimeout, segment) })
+    Some(Claim { blocker: Some(blocker), ..own })
+}
+
+/// Of a suspended task: a Condition whose `wait_for` ran out.
+pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let missed = seen.row.kind == AwaitKind::Condition && seen.timed_out();
+    let resource = Some(Resource::Condition(Of::Tasks));
+    let own = Claim::of_await(Cause::DeadlockTimeout, seen.row, segment);
+    missed.then_some(Claim { resource, ..own })
+}
+
+/// Of a notice that did not come the thread counts that was to give it.
+fn advice(d: &Described<'_>) -> &'static str {
+    match lock_wait::is_notice(d.resource) {
+        true => ADVICE_NOTICE,
+        false => ADVICE,
+    }
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for a lock", rule::at(d.place), ms_text(d.mean_ms));
+    if lock_wait::is_notice(d.resource) {
+        let waited = lock_wait::noticeless(d);
+        return format!("{waited} until its time limit: nobody gave notice");
+    }
+    let waited = format!("{} waited {} for a lock", rule::at(d.place), d.time());
     let thread = d.culprit_thread.unwrap_or("another thread");
     let of = if d.culprit_measured { " of" } else { ", most likely of" };
     match d.culprit {

@@ -16,7 +16,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "disk-io", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -41,6 +40,6 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for the disk", rule::at(d.place), ms_text(d.mean_ms));
+    let waited = format!("{} waited {} for the disk", rule::at(d.place), d.time());
     format!("{waited}{}{}", rule::resource_text(d), rule::repeats_text(d))
 }

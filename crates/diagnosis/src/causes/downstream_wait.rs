@@ -17,7 +17,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "downstream-wait", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -28,11 +27,6 @@ const ADVICE: &str =
 const ADVICE_CLIENT: &str =
     "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
      give it a time limit.";
-
-/// Packages that serve requests: what they read and write under the program's own code is a
-/// client's.
-const SERVERS: [&str; 7] =
-    ["gunicorn", "uvicorn", "hypercorn", "daphne", "waitress", "werkzeug", "cheroot"];
 
 /// Of a client that is slow it is not the peer's time limit that helps.
 fn advice(d: &Described<'_>) -> &'static str {
@@ -55,12 +49,9 @@ fn peer(cx: &Context<'_>, stack: u32, target: Option<String>) -> Option<Resource
     let inner = frames.take_while(|f| cx.frames.owner(f.file) != Owner::User);
     let mut packages = inner.filter_map(|f| Some((cx.frames.package(f.file)?, f))).peekable();
     let uses_it = packages.peek().map(|(package, _)| *package);
+    // A client's and a server's code are in one package at times.
     let mut own = packages.take_while(|(package, _)| Some(*package) == uses_it);
-    let serves = match uses_it {
-        // A client's and a server's code in one package.
-        Some("aiohttp") => own.any(|(_, f)| f.file.contains("/web_")),
-        package => package.is_some_and(|name| SERVERS.contains(&name)),
-    };
+    let serves = own.any(|(_, f)| cx.frames.serves(&f));
     target.map(|name| Resource::peer(name, serves))
 }
 
@@ -96,7 +87,7 @@ fn sentence(d: &Described<'_>) -> String {
         Some(Resource::EventLoop(_)) => "what an event loop of its own awaited".to_owned(),
         peer => peer.map_or_else(|| "a peer".to_owned(), Resource::to_string),
     };
-    let waited = format!("{} waited {} for {peer}", rule::at(d.place), ms_text(d.mean_ms));
+    let waited = format!("{} waited {} for {peer}", rule::at(d.place), d.time());
     match d.times {
         _ if d.repeats.is_some() => format!("{waited}{}", rule::repeats_text(d)),
         times if times >= thresholds::loop_calls() => {

@@ -36,6 +36,11 @@ const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
      (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
 
+/// Of a loop whose callback got no CPU for most of the time.
+const ADVICE_CROWDED: &str =
+    "Give the service more CPU, or find what else runs on these CPUs; and hand the work to a thread or \
+     process, so that the loop's requests do not wait for it.";
+
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !cx.is_loop(segment) {
         return None;
@@ -81,6 +86,7 @@ fn advice(d: &Described<'_>) -> &'static str {
     match d.culprit_doing {
         _ if d.waits != Cause::EventLoopBlocked => ADVICE_WAITS,
         Some(Doing::LoadedModule) => (import::ROW.advice)(d),
+        _ if d.starved_ms > thresholds::half() * d.mean_ms => ADVICE_CROWDED,
         _ => ADVICE,
     }
 }
@@ -88,11 +94,13 @@ fn advice(d: &Described<'_>) -> &'static str {
 fn sentence(d: &Described<'_>) -> String {
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {}", doing.text()));
     let task = d.task.map_or_else(String::new, |task| format!(" in task `{task}`"));
-    let kept =
-        format!("{}{task} kept the event loop for {}", rule::at(d.place), ms_text(d.mean_ms));
+    let kept = format!("{}{task} kept the event loop for {}", rule::at(d.place), d.time());
     match d.waits {
         Cause::LockWait => format!("{kept}; it waited {}", lock_wait::waited_for(d)),
         Cause::PoolWait => format!("{kept}; it waited {}", pool_wait::waited_for(d)),
+        _ if d.starved_ms >= thresholds::doubtful_part() * d.mean_ms => {
+            format!("{kept}{doing}, and got no CPU for {} of the while", ms_text(d.starved_ms))
+        }
         _ => format!("{kept}{doing}"),
     }
 }

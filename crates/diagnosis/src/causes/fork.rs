@@ -18,7 +18,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "fork", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -64,7 +63,7 @@ fn overslept(segment: &Segment<'_>) -> bool {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let time = ms_text(d.mean_ms);
+    let time = d.time();
     match d.culprit {
         Some(blocker) => {
             let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };

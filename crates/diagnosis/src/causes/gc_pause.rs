@@ -17,7 +17,6 @@ use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
 use crate::facts::long_work;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "gc-pause", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -45,7 +44,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let pause = format!("the garbage collector ran for {}", ms_text(d.mean_ms));
+    let pause = format!("the garbage collector ran for {}", d.time());
     match d.culprit {
         None => format!("{pause} at {}", rule::at(d.place)),
         Some(blocker) => format!(

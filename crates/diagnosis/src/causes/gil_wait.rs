@@ -17,7 +17,6 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::gil;
 use crate::facts::long_work;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "gil-wait", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -41,7 +40,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 fn sentence(d: &Described<'_>) -> String {
     let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-    let waited = format!("{who} waited {} for the GIL", ms_text(d.mean_ms));
+    let waited = format!("{who} waited {} for the GIL", d.time());
     match (d.culprit, d.culprit_threads) {
         (None, _) => format!("{waited}; who held it was not seen"),
         (Some(blocker), 0 | 1) => {

@@ -23,7 +23,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::imports;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "import", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -92,11 +91,11 @@ fn advice(d: &Described<'_>) -> &'static str {
 
 fn sentence(d: &Described<'_>) -> String {
     if d.resource == Some(&Resource::WorkerStart) {
-        let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
+        let (at, time) = (rule::at(d.place), d.time());
         return format!(
             "requests came before their worker was ready: for {time} {at} was still loading the program"
         );
     }
     let what = d.resource.map_or_else(|| "a module".to_owned(), |names| format!("module {names}"));
-    format!("{} loaded {what} for {}", rule::at(d.place), ms_text(d.mean_ms))
+    format!("{} loaded {what} for {}", rule::at(d.place), d.time())
 }

@@ -20,10 +20,9 @@ use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::{holder, task};
+use crate::ended_by::{holder, queue_reader, task};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, waiting};
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "lock-wait", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -42,7 +41,10 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         // from before its work began.
         WaitKind::Futex if pools::has_no_work(cx, segment.stack()) => None,
         WaitKind::Futex => {
-            let blocker = holder::lock_holder(cx, segment);
+            let worker =
+                || queue_reader::of(cx, segment).map(|c| holder::behind(cx, c, segment, false));
+            let blocker = holder::lock_holder(cx, segment)
+                .or_else(|| queue_reader::is_for_notice(cx, segment).then(worker).flatten());
             if blocker.is_none() && waiting::joins(cx, segment.stack()) {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
@@ -193,7 +195,13 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} {}", rule::at(d.place), ms_text(d.mean_ms), waited_for(d))
+    format!("{} waited {} {}", rule::at(d.place), d.time(), waited_for(d))
+}
+
+/// `get() waited 600 ms for a Condition`: of a wait for notice, without what came of it.
+pub fn noticeless(d: &Described<'_>) -> String {
+    let what = notice_of(d.resource).map_or("notice", |n| n.what);
+    format!("{} waited {} for {what}", rule::at(d.place), d.time())
 }
 
 /// `for a lock, held by ...`: the sentence behind the waiter and the length of its wait.
@@ -222,7 +230,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
     }
     let doing =
         d.culprit_doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
-    let sure = if d.culprit_measured { "" } else { "most likely " };
+    let sure = d.sure();
     // The holder of a file lock of this process is already reported.
     let known = match has_known_process(d.resource) {
         true => format!("{sure}by"),
@@ -231,7 +239,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
     let known = match d.through {
         Some(through) => {
             let (place, what) = (rule::at(Some(&through.place)), through.waited_for);
-            format!("{known} {place}, which waited for {what}, held by")
+            format!("{known} {place}, which waited for {what}")
         }
         None => known,
     };

@@ -50,6 +50,7 @@ pub const RULES: &[Rule] = &[
     sleep::RULE,
     gil_wait::RULE,
     deadlock_timeout::RULE,
+    cpu::OF_LIBRARY,
     pool_wait::RULE,
     lock_wait::RULE,
     dns::RULE,
@@ -67,6 +68,7 @@ pub const RULES: &[Rule] = &[
 /// The rules for suspended tasks in the order they are asked, each with its id.
 const AWAITS: &[(&str, AwaitRule)] = &[
     ("sleep-of-task", sleep::awaited),
+    ("deadlock-timeout-of-task", deadlock_timeout::awaited),
     ("lock-wait-of-task", lock_wait::awaited),
     ("pool-wait-of-task", pool_wait::awaited),
     ("dns-of-task", dns::awaited),

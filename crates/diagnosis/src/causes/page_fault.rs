@@ -15,7 +15,6 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "page-fault", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -30,6 +29,6 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let time = ms_text(d.mean_ms);
+    let time = d.time();
     format!("{} waited {time} for the kernel to provide memory", rule::at(d.place))
 }

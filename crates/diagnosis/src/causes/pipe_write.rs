@@ -2,6 +2,9 @@
 //!
 //! Signature: blocked in write on a pipe or terminal.
 //!
+//! A pipe within the process is a queue: the thread that empties it is named, and what kept it
+//! (`queue_reader`).
+//!
 //! Quotes: which process has the other end, where /proc shows it. Sure: the call was seen and
 //! switch records time it.
 
@@ -13,7 +16,7 @@ use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::wording::ms_text;
+use crate::ended_by::{holder, queue_reader};
 
 pub const RULE: Rule = Rule { id: "pipe-write", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -27,10 +30,19 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let resource = segment.sample.and_then(|s| cx.target(s)).map(Resource::PipeReader);
-    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
+    let within = segment.wait() == WaitKind::PipeWrite;
+    let blocker = within.then(|| queue_reader::of(cx, segment)).flatten();
+    let blocker = blocker.map(|c| holder::behind(cx, c, segment, false));
+    Some(Claim { resource, blocker, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} to write to a pipe nobody emptied{}", rule::resource_text(d))
+    let (place, time) = (rule::at(d.place), d.time());
+    let waited = format!("{place} waited {time} to write to a pipe");
+    let doing =
+        d.culprit_doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
+    match d.culprit {
+        Some(_) => format!("{waited}, most likely because {} kept its reader{doing}", d.blamed()),
+        None => format!("{waited} nobody emptied{}", rule::resource_text(d)),
+    }
 }

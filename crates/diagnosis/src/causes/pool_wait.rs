@@ -34,7 +34,6 @@ use crate::ended_by::{holder, queue_reader, task};
 use crate::explain::Inference;
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, threads, waiting};
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "pool-wait", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -50,6 +49,10 @@ const ADVICE_ROOM: &str =
     "Shorten what keeps the queue's reader busy, give it more readers, or let \
      who fills the queue drop what does not fit.";
 
+const ADVICE_ITEM: &str =
+    "Look at what puts items into the queue or gives them back (a worker that is busy, a timer, code \
+     that keeps what it took), and give the wait a time limit.";
+
 const ADVICE_UNUSED: &str =
     "Look for code that takes from the pool and does not give back: without `with`, or \
      with a way out (an error, an early return) on which nothing is closed.";
@@ -57,6 +60,12 @@ const ADVICE_UNUSED: &str =
 const ADVICE_VAIN: &str =
     "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
+
+/// More workers only wait for more of such clients.
+const ADVICE_CLIENT: &str =
+    "Put a proxy in front that takes whole requests and responses and keeps idle connections, or use \
+     a worker that waits for many clients at once (threads, an event loop); and give clients a time \
+     limit.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
@@ -93,16 +102,16 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let carried = blocker.is_some_and(|c| pools::carries_for_processes(cx, c.stack));
     let resource = if carried { Some(Resource::Processes) } else { resource };
     // A thread that has no work, or waits for the same, is no candidate: another one may be.
-    let able = |c: &Blocker| {
-        let idles = pools::is_idle(cx, c.stack)
-            || threads::is_idle_worker(cx, c.tid, (from_ns, to_ns), c.stack);
+    let fits = |c: &Blocker| {
         let fellow = cx.same_place(c.stack, segment.stack())
             || pools::is_same_pool(cx, c.stack, segment.stack());
-        !idles && !fellow
+        !pools::is_idle(cx, c.stack) && !fellow
     };
+    let able =
+        |c: &Blocker| fits(c) && !threads::is_idle_worker(cx, c.tid, (from_ns, to_ns), c.stack);
     let reader =
         || pools::puts(cx, segment.stack()).then(|| queue_reader::of(cx, segment)).flatten();
-    let blocker = blocker.filter(able).or_else(|| reader().filter(able)).filter(|_| !carried);
+    let blocker = blocker.filter(able).or_else(|| reader().filter(fits)).filter(|_| !carried);
     // The blocker of a worker is a lock at times, and then the lock's holder counts; a worker that
     // waits for a pool itself only hands on.
     let blocker = blocker.map(|c| holder::behind(cx, c, segment, true));
@@ -146,6 +155,8 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
 fn advice(d: &Described<'_>) -> &'static str {
     match d.resource {
         Some(Resource::Room) => ADVICE_ROOM,
+        Some(Resource::Item) if d.culprit.is_none() => ADVICE_ITEM,
+        Some(Resource::IdleClient { .. }) => ADVICE_CLIENT,
         // That it handed out nothing in time counts only where nobody is to blame.
         Some(Resource::NothingInTime { at_work }) if d.culprit.is_none() => match at_work {
             true => ADVICE_VAIN,
@@ -203,17 +214,20 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
 
 fn sentence(d: &Described<'_>) -> String {
     let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-    format!("{who} waited {} {}", ms_text(d.mean_ms), waited_for(d))
+    format!("{who} waited {} {}", d.time(), waited_for(d))
 }
 
 /// `for a pool whose workers ...`: the sentence behind the waiter and the length of its wait.
 pub fn waited_for(d: &Described<'_>) -> String {
     use Resource::{
-        Executor, Item, Message, NativeCondition, NothingInTime, OtherProcess, Permit, Processes,
-        Result, Room,
+        Executor, IdleClient, Item, Message, NativeCondition, NothingInTime, OtherProcess, Permit,
+        Processes, Result, Room,
     };
     let room = d.resource == Some(&Room);
     let waited = "for";
+    if let (Some(client @ IdleClient { .. }), Some(_)) = (d.resource, d.culprit) {
+        return format!("{waited} a worker that was kept in {} by {client}", d.blamed());
+    }
     match (d.resource.filter(|_| !d.culprit_measured), d.culprit) {
         (Some(pool @ Processes), _) => {
             return format!("{waited} {pool}; other processes are not recorded here");
@@ -252,11 +266,11 @@ pub fn waited_for(d: &Described<'_>) -> String {
         d.culprit_doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
     match d.culprit {
         Some(_) if room => {
-            let sure = if d.culprit_measured { "" } else { "most likely " };
+            let sure = d.sure();
             format!("{waited}, {sure}because {} kept its reader", d.blamed())
         }
         Some(_) if d.culprit_is_task => {
-            let sure = if d.culprit_measured { "" } else { "most likely " };
+            let sure = d.sure();
             format!("{waited} that was {sure}taken up by {}{doing}", d.blamed())
         }
         Some(_) if d.culprit_measured => {
@@ -264,13 +278,20 @@ pub fn waited_for(d: &Described<'_>) -> String {
         }
         Some(_) => match d.through {
             Some(through) => format!(
-                "{waited}; most likely {} had what it waited for, which waited for {}, held by {}{doing}",
+                "{waited}; {}{} had what it waited for, which waited for {} {}{doing}",
+                d.sure(),
                 rule::at(Some(&through.place)),
                 through.waited_for,
                 d.blamed()
             ),
-            None => format!("{waited}; most likely {} had what it waited for{doing}", d.blamed()),
+            None => {
+                let (sure, blamed) = (d.sure(), d.blamed());
+                format!("{waited}; {sure}{blamed} had what it waited for{doing}")
+            }
         },
+        None if d.resource == Some(&Item) => {
+            format!("{waited}; nobody put one in for so long, and who was to is not known")
+        }
         None if room => format!("{waited}; what kept its reader is not known"),
         None => format!("{waited}; what kept it busy is not known"),
     }

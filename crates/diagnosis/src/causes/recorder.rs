@@ -15,7 +15,6 @@ use crate::cause::Cause;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "recorder", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -51,7 +50,7 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), d.time());
     match d.resource {
         Some(predicate @ Resource::Predicate) => {
             format!("{at}, in {predicate} that dashcam asks at each request's end, took {time}")

@@ -9,6 +9,7 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::doing::Doing;
 use crate::facts::awaits::Awaited;
+use crate::wording::ms_text;
 
 /// What is said of findings of a cause.
 pub struct Row {
@@ -60,6 +61,8 @@ pub struct Described<'a> {
     pub culprit_is_task: bool,
     /// The culprit was read from the lock or interpreter.
     pub culprit_measured: bool,
+    /// The blocker was only found to be somewhere during the waits, and hardly at other times.
+    pub culprit_by_overlap: bool,
     /// What was waited for.
     pub resource: Option<&'a Resource>,
     /// The waits ended by their time limit.
@@ -72,13 +75,33 @@ pub struct Described<'a> {
     pub times: usize,
     /// What the code called between its pauses.
     pub retried: Option<&'a Place>,
-    /// Mean time a slow request spent so.
+    /// Mean time a slow request spent so; of those that had ended when the capture was made, if any
+    /// had.
     pub mean_ms: f64,
+    /// None had: it may have gone on.
+    pub still_going_on: bool,
+    /// The kernel's part of the CPU time, where it is known.
+    pub kernel_part: Option<f64>,
     /// The part of that in which it got no CPU.
     pub starved_ms: f64,
 }
 
 impl Described<'_> {
+    /// `1,006 ms`; `at least 654 ms` of what had not ended.
+    pub fn time(&self) -> String {
+        let least = if self.still_going_on { "at least " } else { "" };
+        format!("{least}{}", ms_text(self.mean_ms))
+    }
+
+    /// How sure the culprit is, in front of it: nothing, `most likely `, `possibly `.
+    pub fn sure(&self) -> &'static str {
+        match (self.culprit_measured, self.culprit_by_overlap) {
+            (true, _) => "",
+            (false, true) => "possibly ",
+            (false, false) => "most likely ",
+        }
+    }
+
     /// What the code called between its pauses, where the sentence names that by its place: it is
     /// in another file than the pauses.
     pub fn named_retried(&self) -> Option<&Place> {
@@ -103,7 +126,7 @@ impl Described<'_> {
 pub struct Through {
     /// Where it was.
     pub place: Place,
-    /// What it waited for, in words.
+    /// What it waited for, in words, up to the blocker.
     pub waited_for: &'static str,
 }
 

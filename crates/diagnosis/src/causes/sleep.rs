@@ -1,10 +1,10 @@
 //! sleep: the request's own thread asked the kernel to wake it later.
 //!
 //! Signature: nanosleep/clock_nanosleep, or select/poll on nothing with a time limit; also a wait
-//! of `threading` (Event.wait, Condition.wait) whose time limit ran out, the usual shape of a sleep
-//! that can be interrupted. On an event loop: `asyncio.sleep`, or an Event or Condition whose
-//! `wait_for` ran out. Sure when the system call was seen; nobody else is involved, so there
-//! is no culprit but the caller.
+//! of `threading` for an Event whose time limit ran out, the usual shape of a sleep that can be
+//! interrupted, where no such wait got its notice (else: deadlock-timeout). On an event loop:
+//! `asyncio.sleep`, or an Event whose `wait_for` ran out. Sure when the system call was seen;
+//! nobody else is involved, so there is no culprit but the caller.
 //!
 //! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an
 //! await between two samples.
@@ -22,7 +22,6 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::{pools, waiting};
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "sleep", claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -48,6 +47,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait);
             // A thread that waits for a pool in vain does not rest.
             let waits = waits && !pools::is_of_a_pool(cx, segment.stack());
+            let waits = waits && waiting::missed_notice(cx, segment).is_none();
             let resource = Some(Resource::TimeLimit);
             (waits && waiting::timed_out(cx, segment)).then_some(Claim { resource, ..own })
         }
@@ -67,14 +67,14 @@ fn advice(d: &Described<'_>) -> &'static str {
 pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let sleeps = match seen.row.kind {
         AwaitKind::Sleep => true,
-        AwaitKind::Event | AwaitKind::Condition => seen.timed_out(),
+        AwaitKind::Event => seen.timed_out(),
         _ => false,
     };
     sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let slept = format!("{} slept for {}", rule::at(d.place), ms_text(d.mean_ms));
+    let slept = format!("{} slept for {}", rule::at(d.place), d.time());
     let name = |called: &Place| match d.named_retried() {
         Some(elsewhere) => elsewhere.short(),
         None => format!("{}()", called.function),

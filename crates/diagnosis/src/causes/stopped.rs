@@ -17,7 +17,6 @@ use crate::causes::rule::{Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::threads;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "stopped", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -68,5 +67,5 @@ pub fn cause_of(gap: &Gap) -> Cause {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    format!("the whole process stood still for {}, dashcam's own thread too", ms_text(d.mean_ms))
+    format!("the whole process stood still for {}, dashcam's own thread too", d.time())
 }

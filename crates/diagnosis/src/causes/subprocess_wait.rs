@@ -16,7 +16,6 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::children;
-use crate::wording::ms_text;
 
 pub const RULE: Rule = Rule { id: "subprocess-wait", claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
@@ -41,5 +40,5 @@ pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Op
 
 fn sentence(d: &Described<'_>) -> String {
     let what = d.resource.map_or_else(|| "a child process".to_owned(), Resource::to_string);
-    format!("{} waited {} for {what}", rule::at(d.place), ms_text(d.mean_ms))
+    format!("{} waited {} for {what}", rule::at(d.place), d.time())
 }

@@ -10,7 +10,6 @@ use format::wait::WaitKind;
 use super::rule;
 use crate::causes::rule::{Described, Row};
 use crate::context::Context;
-use crate::wording::ms_text;
 
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
@@ -26,7 +25,7 @@ pub fn resource(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let time = ms_text(d.mean_ms);
+    let time = d.time();
     match d.place {
         place if d.resource == Some(&Resource::ShortRuns) => format!(
             "{} got no CPU for {time} between runs of microseconds: it gave it away itself (a loop \

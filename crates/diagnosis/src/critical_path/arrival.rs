@@ -6,6 +6,9 @@
 //! got no CPU), its worker got no CPU, threads waited for the GIL, the worker that took the request
 //! in the end was busy with another one. The first that covers half of the time is the answer.
 //!
+//! A worker that waited for a client meanwhile, in the server's own code, was kept by another
+//! connection: a client that sends nothing, or takes nothing, keeps it from everybody else.
+//!
 //! If none does, the time is divided by what the threads did that were to take it up, one after the
 //! other. The first is a thread started for this request, from its birth on. Before that (or
 //! instead, where the worker is older and idled) it is the one thread that usually waits for
@@ -13,7 +16,6 @@
 //! without a CPU. If that explains most of the time it is used, as an inference; else the time is
 //! unknown.
 
-use analysis::frames::Owner;
 use analysis::requests::Judged;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
@@ -119,23 +121,25 @@ fn taken_up<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Slice<'c>> {
     let born = threads::first_seen(cx, segment.tid).map_or(to, |at| at.min(to));
     if born <= from {
         let own = life(cx, segment.tid, from, to);
-        let busy = own.iter().filter(|s| is_known(cx, s) && !idles(cx, s));
+        let busy = own.iter().filter(|s| is_known(cx, s) && !idles(cx, segment, s));
         if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
-            own.into_iter().for_each(|s| out.push(claimed(cx, s)));
+            own.into_iter().for_each(|s| out.push(claimed(cx, segment, s)));
             return out;
         }
     }
     let born = if born <= from { to } else { born };
     match acceptor(cx, segment, born) {
         Some(tid) => {
-            life(cx, tid, from, born).into_iter().for_each(|s| through_start(cx, s, &mut out))
+            let own = life(cx, tid, from, born).into_iter();
+            own.for_each(|s| through_start(cx, segment, s, &mut out));
         }
         None => {
             let before = Segment { to_ns: born, ..*segment };
             out.push(Slice { claim: Claim::of(Cause::Unknown, &before), segment: before });
         }
     }
-    life(cx, segment.tid, born, to).into_iter().for_each(|s| out.push(claimed(cx, s)));
+    let own = life(cx, segment.tid, born, to).into_iter();
+    own.for_each(|s| out.push(claimed(cx, segment, s)));
     out
 }
 
@@ -181,8 +185,11 @@ fn is_short(segment: &Segment<'_>) -> bool {
 }
 
 /// A segment of a thread that was to take the request up.
-fn claimed<'c>(cx: &Context<'c>, segment: Segment<'c>) -> Slice<'c> {
-    let claim = match idles(cx, &segment) || !is_known(cx, &segment) {
+fn claimed<'c>(cx: &Context<'c>, lay: &Segment<'_>, segment: Segment<'c>) -> Slice<'c> {
+    if let Some(claim) = kept_by_a_client(cx, lay, &segment) {
+        return Slice { claim: claim.by_rule("arrival-worker-kept-by-a-client"), segment };
+    }
+    let claim = match idles(cx, lay, &segment) || !is_known(cx, &segment) {
         true => Claim::of(Cause::Unknown, &segment),
         false => Claim { inferred: true, ..causes::claim(cx, &segment) },
     };
@@ -209,20 +216,50 @@ fn is_known(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 
 /// Waits for work, as far as a sample shows: for a connection, a job, or, where no code of the
 /// program is on the stack, for what comes next over a connection that is kept open.
-fn idles(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+fn idles(cx: &Context<'_>, lay: &Segment<'_>, segment: &Segment<'_>) -> bool {
     let waits = match segment.wait() {
         WaitKind::Accept | WaitKind::Poll | WaitKind::Futex => true,
-        WaitKind::SocketRead => {
-            let own = |f: &capture::read::Frame<'_>| cx.frames.owner(f.file) == Owner::User;
-            !cx.frames.any(segment.stack(), own)
-        }
+        WaitKind::SocketRead => !cx.frames.has_user(segment.stack()),
         _ => false,
     };
-    segment.state == State::Wait && waits
+    segment.state == State::Wait && waits && kept_by_a_client(cx, lay, segment).is_none()
+}
+
+/// The worker that took the request up in the end waited for a client in the server's own code:
+/// for another connection's, since over this one the data had come (`lay` begins then), and a wait
+/// for them would have been over. By estimates a wait may seem to go on: a sample must have found
+/// it there late enough.
+fn kept_by_a_client(cx: &Context<'_>, lay: &Segment<'_>, own: &Segment<'_>) -> Option<Claim> {
+    let of_one = [Stdlib::Socket, Stdlib::Tls];
+    let sends_nothing = match own.wait() {
+        WaitKind::SocketRead => true,
+        // With a time limit a socket is polled.
+        WaitKind::Poll => of_one.iter().any(|code| cx.frames.leaf_at(own.stack(), *code)),
+        _ => false,
+    };
+    let waits = sends_nothing || own.wait() == WaitKind::SocketWrite;
+    let waits = own.state == State::Wait && waits && own.tid == lay.tid;
+    if !waits || cx.frames.has_user(own.stack()) {
+        return None;
+    }
+    let late_ns = lay.from_ns.saturating_add(thresholds::short_wait_ns());
+    let there = |s: &Sample| s.wait == own.wait() && s.stack == own.stack();
+    let seen = || cx.samples_in(own.tid, late_ns, lay.to_ns).iter().any(there);
+    let kept = if own.exact { own.to_ns > late_ns } else { seen() };
+    let by = Inference::BusyWorker;
+    let blocker = Some(Blocker::thread(own.tid, own.stack(), true, by));
+    let resource = Some(Resource::IdleClient { sends_nothing });
+    let claim = Claim { stack: 0, blocker, resource, ..Claim::of(Cause::PoolWait, own) };
+    kept.then_some(claim)
 }
 
 /// While a thread waits for a thread that it started to come up, the new thread's time counts.
-fn through_start<'c>(cx: &Context<'c>, segment: Segment<'c>, out: &mut Vec<Slice<'c>>) {
+fn through_start<'c>(
+    cx: &Context<'c>,
+    lay: &Segment<'_>,
+    segment: Segment<'c>,
+    out: &mut Vec<Slice<'c>>,
+) {
     let starts = |f: &capture::read::Frame<'_>| cx.frames.is_at(f, Stdlib::ThreadStart);
     if segment.state == State::Wait && cx.frames.any(segment.stack(), starts) {
         let (from, to) = (segment.from_ns, segment.to_ns);
@@ -234,11 +271,11 @@ fn through_start<'c>(cx: &Context<'c>, segment: Segment<'c>, out: &mut Vec<Slice
                 })
         };
         if let Some(tid) = cx.capture.samples.keys().filter(born).min() {
-            life(cx, *tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, s)));
+            life(cx, *tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, lay, s)));
             return;
         }
     }
-    out.push(claimed(cx, segment));
+    out.push(claimed(cx, lay, segment));
 }
 
 /// The one thread without a request that waits for connections around the wait, but hardly in it;

@@ -1,9 +1,9 @@
 //! Slices of work on a machine that has too few CPUs for it: what is the work's, and what is the
 //! machine's.
 //!
-//! How it works: time without a CPU within work that is long by itself (`facts::long_work`) counts
-//! as that work, and a thread that waits for the GIL meanwhile waits for its holder. Otherwise it
-//! is cpu-starved.
+//! How it works: time without a CPU within work that is long by itself (`facts::long_work`), or
+//! long for the event loop that it keeps, counts as that work, and a thread that waits for the GIL
+//! meanwhile waits for its holder. Otherwise it is cpu-starved.
 //!
 //! A thread that ran for microseconds at a time, many times over, may have given its CPU away
 //! itself (`sched_yield` in a loop: a lock that spins), or others may have preempted it each time
@@ -41,7 +41,7 @@ pub(crate) fn give_to_work(cx: &Context<'_>, slices: &mut [Slice<'_>]) {
             match claim.cause {
                 // Also its work in parts, with waits between them. What a thread did before or
                 // after this request counts on an event loop only.
-                Cause::CpuStarved if cx.is_loop(s) => long_work::works_long(cx, s.tid, s),
+                Cause::CpuStarved if cx.is_loop(s) => long_work::keeps_loop(cx, s),
                 Cause::CpuStarved => ran.get(&s.tid).is_some_and(|ns| *ns >= cx.limit_ns),
                 // A thread that keeps the GIL for long also delays threads that could not even ask
                 // for it.

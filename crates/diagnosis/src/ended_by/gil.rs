@@ -22,7 +22,7 @@ use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-use crate::claim::Blocker;
+use crate::claim::{Blocker, Link};
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
@@ -237,6 +237,6 @@ pub(crate) fn holder_over(
     let (tid, ns) = had.into_iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
     let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
     let by = Inference::GilHolder;
-    let found = Blocker { by_gil: true, ..Blocker::thread(tid, stack, true, by) };
+    let found = Blocker { link: Link::Gil, ..Blocker::thread(tid, stack, true, by) };
     (tid != 0 && ns * 2 > all).then_some(found)
 }

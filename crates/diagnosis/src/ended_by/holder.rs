@@ -2,7 +2,8 @@
 //!
 //! How it works: what samples read from the lock comes first, then the kernel's record of the
 //! wakeup, the thread inside of the same call, the thread that ran just before, and the thread that
-//! left a function then. A blocker that waited itself for most of the time is replaced by its own
+//! left a function then. A blocker that waited for room in a queue or pipe is replaced by the
+//! thread that empties it. A blocker that waited itself for most of the time is replaced by its own
 //! blocker, and so on: the last known one is named (`behind`).
 //!
 //! What it promises: guesses end a chain that was measured. The question which thread left a
@@ -19,7 +20,7 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::left_place::{self, EndedWait};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{gil, inside_call, lock_order, owner, ran_before, thread_end};
+use crate::ended_by::{gil, inside_call, lock_order, owner, queue_reader, ran_before, thread_end};
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};
 
@@ -82,6 +83,7 @@ pub(crate) fn behind_with(
         let holder = longest.and_then(|wait| direct_holder(cx, wait)).filter(|c| !fellow(c));
         let next = holder.or_else(leaver);
         let next = next.or_else(|| longest.and_then(|wait| lock_order::inverted(cx, wait)));
+        let next = next.or_else(|| reader(cx, &own, segment).filter(|c| !fellow(c)));
         let Some(next) = next.or_else(|| gil::holder_over(cx, &own, segment)) else { break };
         if fellow(&next) || measured && !next.measured || seen.contains(&next.tid) {
             break;
@@ -91,6 +93,17 @@ pub(crate) fn behind_with(
         blocker = Blocker { measured: blocker.measured && next.measured, through, ..next };
     }
     blocker
+}
+
+/// The thread that was to make room, or to give notice, for which the thread of this timeline
+/// waited most of the time of `segment`.
+fn reader(cx: &Context<'_>, own: &[Segment<'_>], segment: &Segment<'_>) -> Option<Blocker> {
+    let waits = own.iter().filter(|s| queue_reader::waits_for(cx, s).is_some());
+    let ns: u64 = waits.clone().map(Segment::ns).sum();
+    let longest = waits.max_by_key(|s| s.ns()).filter(|_| ns * 2 > segment.ns())?;
+    let link = queue_reader::waits_for(cx, longest)?;
+    let found = queue_reader::of(cx, longest)?;
+    Some(Blocker { link, ..found })
 }
 
 /// The holder of the lock `segment` waits for, in a deadlock: that thread waited most of the

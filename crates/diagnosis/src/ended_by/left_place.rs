@@ -179,12 +179,15 @@ pub(crate) fn thread(
     let whole = Segment { from_ns: from, to_ns: end.1.max(from), ..*segment };
     let mut found: Vec<(Place, Blocker)> = exits
         .into_iter()
-        .map(|InFunction { place, tid, stack, .. }| {
+        .filter_map(|InFunction { place, tid, stack, locked, .. }| {
             // One of them may have waited for another: that is one and the same end.
             let first = Blocker::thread(tid, stack, false, Inference::LeftPlace);
             let last = chain(first, &whole);
+            // A thread that waited for a lock until then ended nothing: its holder may have.
+            let released = locked && [tid, segment.tid].contains(&last.tid);
             let behind = cx.frames.innermost_user(last.stack).filter(|_| last.tid != tid);
-            (behind.unwrap_or(place), Blocker { measured: false, ..last })
+            let found = (behind.unwrap_or(place), Blocker { measured: false, ..last });
+            (!released).then_some(found)
         })
         .collect();
     // A map has no order.

@@ -15,10 +15,11 @@
 //! | `left_place` | left a function when the wait ended |
 //! | `lock_order` | two waits that ended with one another, for locks taken in opposite order |
 //! | `gil` | samples read the holder of the GIL from the interpreter |
-//! | `queue_reader` | works in the file of the code that waits for room in a full queue |
+//! | `queue_reader` | works in the file of the code that waits for room in a full queue or pipe |
 //! | `cpu_user` | had a CPU while the waiter had none |
 //! | `recurring` | was there at the end of each of several waits at one place |
 //! | `past_acquire_line` | was past the line that takes from the pool |
+//! | `inside_during` | was inside one function during the waits, and hardly at other times |
 //!
 //! What they promise: what is inferred is never `measured`, and a wrong name is worse than none.
 
@@ -26,6 +27,7 @@ pub(crate) mod cpu_user;
 pub(crate) mod gil;
 pub(crate) mod holder;
 pub(crate) mod inside_call;
+pub(crate) mod inside_during;
 pub(crate) mod left_place;
 pub(crate) mod lock_order;
 pub(crate) mod owner;

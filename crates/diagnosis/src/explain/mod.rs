@@ -65,6 +65,8 @@ ids! {
         RecurringExit = "recurring-exit",
         /// Was past the line that takes from the pool.
         PastTheLine = "past-acquire-line",
+        /// Was inside one function during the waits, and hardly at other times.
+        InsideDuring = "inside-during-the-waits",
         /// Two waits that ended with one another, for locks taken in opposite order.
         LockOrder = "lock-order-inversion",
         /// Samples of the wait read the GIL's holder from the interpreter.

@@ -27,6 +27,16 @@ pub fn works_long(cx: &Context<'_>, tid: u32, segment: &Segment<'_>) -> bool {
     found.ran_ns >= cx.limit_ns || serves_long(cx, tid, (from, to))
 }
 
+/// Whether what kept an event loop's thread around `segment` is long for a loop: of that, nobody on
+/// the loop could go on, on a free machine as well.
+pub fn keeps_loop(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    let part_ns = (cx.limit_ns as f64 * thresholds::doubtful_part()) as u64;
+    let least_ns = thresholds::loop_blocked_ns().max(part_ns).min(cx.limit_ns);
+    let found = burst_around(cx, segment.tid, segment.from_ns, segment.to_ns);
+    let served = serves_long(cx, segment.tid, (segment.from_ns, segment.to_ns));
+    found.ran_ns >= least_ns || served
+}
+
 /// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit,
 /// with whatever waits in between.
 fn serves_long(cx: &Context<'_>, tid: u32, (from, to): (u64, u64)) -> bool {

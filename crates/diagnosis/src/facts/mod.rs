@@ -2,7 +2,8 @@
 //!
 //! `waiting` and `threads` describe a wait and another thread during it; `pools`, `imports`,
 //! `children` and `kernel_time` recognise code that waits for a pool, loads modules, waits for a
-//! child process, or is busy in the kernel; `long_work` says whether work is long by itself;
+//! child process, or is busy in the kernel, `library_threads` a library that waits for threads of
+//! its own; `long_work` says whether work is long by itself;
 //! `awaits` is what a suspended task was seen to await; `activity` says what a thread did.
 
 pub(crate) mod activity;
@@ -10,6 +11,7 @@ pub(crate) mod awaits;
 pub(crate) mod children;
 pub(crate) mod imports;
 pub(crate) mod kernel_time;
+pub(crate) mod library_threads;
 pub(crate) mod long_work;
 pub(crate) mod pools;
 pub(crate) mod threads;

@@ -4,13 +4,16 @@
 //! request also have what is behind it (`Sample.lock`): a lock in static memory by its name,
 //! Python's by the address of the object.
 
-use analysis::signatures::{Pattern, Stdlib};
+use analysis::resource::Resource;
+use analysis::signatures::{self, Pattern, Stdlib};
 use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::wait::WaitKind;
 
 use crate::context::Context;
+use crate::facts::pools;
+use crate::memo::LimitedWaits;
 
 /// Whether the wait ended because its time was up: nobody ended it.
 pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
@@ -39,6 +42,60 @@ pub fn is_still_waiting(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let same = |s: &Sample| s.wait == own.wait && s.target == own.target && s.stack == own.stack;
     let ended = cx.request_end(segment.tid, own.t_ns);
     later.iter().all(same) && ended.is_none_or(|end| end >= cx.capture.meta.to_ns)
+}
+
+/// What a wait was for that a thread was to end by notice and that ran to its time limit: nobody
+/// gave notice. A Condition is there for that. An Event is waited for with a limit as a pause, too:
+/// it counts where another wait at the same place did get its notice. A wait that still went on at
+/// the capture's end is like those there that ran out.
+pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
+    let stack = segment.stack();
+    let waits = segment.wait() == WaitKind::Futex && cx.frames.leaf_at(stack, Stdlib::Wait);
+    if !waits || pools::is_of_a_pool(cx, stack) {
+        return None;
+    }
+    let limited = || segment.sample.is_some_and(|s| s.timeout_ns > 1);
+    let open = || limited() && is_still_waiting(cx, segment);
+    if !timed_out(cx, segment) && !(open() && limited_waits(cx, stack).ran_out) {
+        return None;
+    }
+    match cx.frames.resource(stack, &signatures::NOTICES)? {
+        Resource::Event(_) if !limited_waits(cx, stack).noticed => None,
+        notice @ (Resource::Event(_) | Resource::Condition(_)) => Some(notice),
+        _ => None,
+    }
+}
+
+/// How waits with a time limit at the place of `stack` ended. Cost: one walk over all samples,
+/// once for each stack.
+fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
+    if let Some(known) = cx.limited_waits.borrow().get(&stack) {
+        return *known;
+    }
+    let mut found = LimitedWaits::default();
+    let there = |s: &Sample| {
+        let limited = s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
+        s.wait == WaitKind::Futex && limited && cx.same_place(s.stack, stack)
+    };
+    for (tid, samples) in &cx.capture.samples {
+        for (i, sample) in samples.iter().enumerate().filter(|(_, sample)| there(sample)) {
+            let limit_ns = sample.t_ns.saturating_add(sample.timeout_ns);
+            let until_ns = cx.off_at(*tid, sample.t_ns).map(|off| off.in_ns);
+            let gone = |s: &&Sample| s.wait != sample.wait || s.stack != sample.stack;
+            let moved_ns = || samples[i..].iter().find(gone).map(|s| s.t_ns);
+            let done_ns = || cx.request_end(*tid, sample.t_ns);
+            let until_ns = until_ns.or_else(|| moved_ns().into_iter().chain(done_ns()).min());
+            let Some(until_ns) = until_ns.filter(|ns| *ns < cx.capture.meta.to_ns) else {
+                continue;
+            };
+            let early = until_ns.saturating_add(thresholds::just_before_ns()) < limit_ns;
+            found.noticed |= early;
+            found.ran_out |=
+                !early && until_ns <= limit_ns.saturating_add(thresholds::sampled_ns());
+        }
+    }
+    cx.limited_waits.borrow_mut().insert(stack, found);
+    found
 }
 
 /// Whether the code of a wait waits for a thread's end.

@@ -11,9 +11,10 @@ use analysis::timeline::State;
 use crate::cause::Cause;
 use crate::causes::rule::Through;
 use crate::causes::{event_loop_blocked, lock_wait};
-use crate::claim::{Blocker, Weighed};
+use crate::claim::{Blocker, Link, Weighed};
 use crate::context::Context;
 use crate::doing::Doing;
+use crate::explain::Inference;
 use crate::facts::{activity, long_work, waiting};
 use crate::groups::Group;
 
@@ -54,7 +55,12 @@ pub fn through(cx: &Context<'_>, group: &Group<'_>) -> Option<Through> {
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;
     let last = heaviest.slice.claim.blocker?;
     let place = cx.frames.innermost_user(last.through)?;
-    let waited_for = if last.by_gil { "the GIL" } else { "another lock" };
+    let waited_for = match last.link {
+        Link::Lock => "another lock, held by",
+        Link::Gil => "the GIL, held by",
+        Link::Room => "room that was to be made by",
+        Link::Notice => "notice from",
+    };
     let other = Some(&place) != group.place.as_ref() && place != *culprit;
     other.then_some(Through { place, waited_for })
 }
@@ -75,7 +81,8 @@ pub fn waits(cx: &Context<'_>, group: &Group<'_>) -> Cause {
 pub fn doing(cx: &Context<'_>, group: &Group<'_>) -> Option<Doing> {
     let waits = waits(cx, group);
     let itself = waits == Cause::EventLoopBlocked;
-    if !matches!(waits, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
+    let of_others = matches!(waits, Cause::LockWait | Cause::PoolWait | Cause::PipeWrite);
+    if !of_others && !is_task(group) && !itself {
         return None;
     }
     // By their words, so that of two that took as long it is always the same.
@@ -143,6 +150,16 @@ pub fn tids(cx: &Context<'_>, group: &Group<'_>) -> Vec<u32> {
 /// Whether at least half of the excess has a culprit that was measured, or recorded by the kernel.
 pub fn is_measured(group: &Group<'_>) -> bool {
     measured_part(group) >= thresholds::half()
+}
+
+/// Whether most of the excess with a culprit has one that was only found where the waits were
+/// (`inside_during`).
+pub fn is_by_overlap(group: &Group<'_>) -> bool {
+    let culprits = group.slices.iter().filter_map(|w| Some((w.slice.claim.blocker?, w.excess_ns)));
+    let all: f64 = culprits.clone().map(|(_, ns)| ns).sum();
+    let overlap = culprits.filter(|(culprit, _)| culprit.by == Inference::InsideDuring);
+    let overlap: f64 = overlap.map(|(_, ns)| ns).sum();
+    overlap > 0.0 && overlap * 2.0 >= all
 }
 
 /// The part of the excess with a culprit that was measured, or recorded by the kernel.

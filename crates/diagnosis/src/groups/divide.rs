@@ -203,7 +203,9 @@ fn join_small<'c>(cx: &Context<'c>, cause: Cause, mut groups: Vec<Group<'c>>) ->
 /// By the deepest own function that most of the weight passes through.
 fn by_function<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     let total: f64 = slices.iter().map(|w| w.excess_ns).sum();
-    let computing = matches!(cause, Cause::Cpu | Cause::CpuStarved);
+    let computing = matches!(cause, Cause::Cpu | Cause::CpuStarved | Cause::EventLoopBlocked);
+    let alike = matches!(cause, Cause::CpuStarved | Cause::EventLoopBlocked);
+    let of_loop = cause == Cause::EventLoopBlocked;
     let put_off = |w: &Weighed<'_>| computing && w.slice.claim.stack == 0;
     let (unseen, mut rest): (Vec<_>, Vec<_>) = slices.into_iter().partition(put_off);
     let mut groups: Vec<Group<'c>> = Vec::new();
@@ -215,15 +217,16 @@ fn by_function<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> 
             (_, Some(first)) if small => {
                 first.slices.append(&mut rest);
             }
-            // No CPU is no CPU wherever the thread was.
-            (None, Some(first)) if cause == Cause::CpuStarved => first.slices.append(&mut rest),
+            // No CPU is no CPU wherever the thread was; and what a loop does between callbacks is
+            // for them.
+            (None, Some(first)) if alike => first.slices.append(&mut rest),
             (None, _) => {
-                groups.push(Group {
-                    cause,
-                    place: None,
-                    culprit: None,
-                    slices: std::mem::take(&mut rest),
-                });
+                // Only the interpreter's code was there, in a thread that a launcher started.
+                let seen = rest.iter().filter(|w| w.slice.claim.stack != 0 && !of_loop);
+                let at = seen.map(|w| (cx.frames.innermost(w.slice.claim.stack), w.excess_ns));
+                let place = groups::heaviest(at);
+                let slices = std::mem::take(&mut rest);
+                groups.push(Group { cause, place, culprit: None, slices });
             }
             (Some(place), _) => {
                 let under = |w: &Weighed<'_>| passes(cx, w.slice.claim.stack, &place);
@@ -260,7 +263,9 @@ fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Grou
             None => left.push(w),
         }
     }
-    if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {
+    // A loop that is kept is kept, wherever no sample saw it.
+    let alike = matches!(cause, Cause::CpuStarved | Cause::EventLoopBlocked);
+    if let (true, Some(first)) = (alike, groups.first_mut()) {
         first.slices.append(&mut left);
     }
     if !left.is_empty() {
@@ -282,7 +287,7 @@ fn own_functions(cx: &Context<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
         cx.frames.is_at(f, Stdlib::LoopRunOnce) || cx.frames.is_at(f, Stdlib::LoopRun)
     };
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
-    let work = cx.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
+    let work = cx.frames.above_launchers(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
     let mut frames: Vec<Frame<'_>> =
         work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
     let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";

@@ -2,7 +2,8 @@
 //! places that waited for one and the same.
 //!
 //! What it promises: a holder it names is likely at most (`ended_by::recurring`,
-//! `ended_by::past_acquire_line`); what is joined has one culprit.
+//! `ended_by::past_acquire_line`), or only possible (`ended_by::inside_during`); what is joined has
+//! one culprit.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use analysis::thresholds;
 
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::ended_by::{past_acquire_line, recurring};
+use crate::ended_by::{inside_during, past_acquire_line, recurring};
 use crate::groups::{self, Group};
 
 /// Function and file.
@@ -35,7 +36,12 @@ pub(crate) fn name_blockers<'c>(
         to.push(group);
     }
     for mut group in unheld {
-        for name in [recurring::name_blockers, past_acquire_line::name_blockers] {
+        let inferences = [
+            recurring::name_blockers,
+            past_acquire_line::name_blockers,
+            inside_during::name_blockers,
+        ];
+        for name in inferences {
             if group.culprit.is_none() {
                 name(cx, &mut group.slices);
                 group = groups::finish(cx, cause, group.slices);

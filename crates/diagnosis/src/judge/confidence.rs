@@ -137,10 +137,23 @@ const TABLE: &[Row] = &[
         id: "blocker-measured.least",
         measure: |f| {
             use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
-            let has_blocker = matches!(f.waits, LockWait | GilWait | DeadlockTimeout | PoolWait);
+            // A notice that did not come has no blocker.
+            let of_two = f.waits == DeadlockTimeout && f.group.culprit.is_some();
+            let has_blocker = matches!(f.waits, LockWait | GilWait | PoolWait) || of_two;
             has_blocker.then(|| at_least(blame::measured_part(f.group), thresholds::half()))
         },
-        lowers: |f| likely(why_inferred(f)),
+        lowers: |f| match blame::is_by_overlap(f.group) {
+            true => possible(
+                "who had it is a guess: that thread was there during these waits, and hardly at \
+                 other times",
+            ),
+            false => likely(why_inferred(f)),
+        },
+    },
+    Row {
+        id: "",
+        measure: |f| unless(f.waits == Cause::PipeWrite && f.group.culprit.is_some()),
+        lowers: |_| likely("which thread empties the pipe was inferred from its code"),
     },
     Row {
         id: "unended.most",

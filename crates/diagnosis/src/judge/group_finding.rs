@@ -7,6 +7,7 @@ use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::State;
 use analysis::waits::merged_by_request;
+use format::usage::Usage;
 
 use super::material::Material;
 use crate::cause::Cause;
@@ -14,6 +15,7 @@ use crate::causes;
 use crate::causes::rule::{Described, Repeats, Through};
 use crate::claim::Weighed;
 use crate::context::Context;
+use crate::ended_by::inside_during;
 use crate::facts::kernel_time;
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::groups::weigh::Baseline;
@@ -41,7 +43,8 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         group.place.clone_from(&group.culprit);
     }
     let group = &group;
-    let mean_ns = mean_ns(group, &slow);
+    let whole = ended(judge, &slow);
+    let mean_ns = mean_ns(group, &whole);
     let normal_requests = normals_with(judge, group, mean_ns);
     let own = Own {
         culprit_path: blame::path(judge.cx, group),
@@ -50,7 +53,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         resource: main_resource(judge.cx, group),
         repeats,
     };
-    let described = described(judge, group, &own, &slow, mean_ns);
+    let described = described(judge, group, &own, (&slow, &whole), mean_ns);
     let row = causes::row(group.cause);
     let sure = confidence::of(judge, group, share, slow.len(), normal_requests);
     let (mut confidence, mut missing) = (sure.level, sure.missing);
@@ -174,6 +177,18 @@ fn slow_with(judge: &Material<'_, '_>, group: &Group<'_>, share: f64) -> Vec<usi
     (0..sums.len()).filter(enough).collect()
 }
 
+/// Those of them whose end is known: of a request that still ran only a part is in the capture, and
+/// is no measure of it. All where none had ended.
+fn ended(judge: &Material<'_, '_>, slow: &[usize]) -> Vec<usize> {
+    let ended = |i: &&usize| judge.requests.slow[**i].row.end_ns.is_some();
+    let ended: Vec<usize> = slow.iter().filter(ended).copied().collect();
+    if ended.is_empty() {
+        slow.to_vec()
+    } else {
+        ended
+    }
+}
+
 /// Control requests that spend at least a quarter as long on the same cause and place.
 fn normals_with(judge: &Material<'_, '_>, group: &Group<'_>, mean_ns: f64) -> usize {
     let ns = |spent: &Baseline| spent.get(&group.cause).copied().unwrap_or(0.0);
@@ -185,7 +200,7 @@ fn described<'a>(
     judge: &'a Material<'_, '_>,
     group: &'a Group<'_>,
     own: &'a Own,
-    of: &[usize],
+    (slow, of): (&[usize], &[usize]),
     mean_ns: f64,
 ) -> Described<'a> {
     let tids = blame::tids(judge.cx, group);
@@ -201,13 +216,16 @@ fn described<'a>(
         culprit_threads: tids.len(),
         culprit_is_task: blame::is_task(group),
         culprit_measured: blame::is_measured(group),
+        culprit_by_overlap: blame::is_by_overlap(group),
         resource: own.resource.as_ref(),
         timed_out: blame::timed_out(judge.cx, group),
         waits: blame::waits(judge.cx, group),
         repeats: own.repeats.as_ref(),
-        times: retries::waits(group) / of.len().max(1),
+        times: retries::waits(group) / slow.len().max(1),
         retried: own.retried.as_ref(),
         mean_ms: mean_ns / 1e6,
+        still_going_on: of.iter().all(|i| judge.requests.slow[*i].row.end_ns.is_none()),
+        kernel_part: kernel_part(judge, group),
         starved_ms: starved_ns(group, of) / of.len().max(1) as f64 / 1e6,
     }
 }
@@ -245,12 +263,8 @@ fn evidence(
         let what = "intervals with exact begin and end from switch records";
         out.push(number(what, exact as f64, "count"));
     }
-    let ran = group.slices.iter().map(|p| &p.slice.segment).filter(|s| s.state == State::Run);
-    let kernel = matches!(group.cause, Cause::Cpu | Cause::DiskIo | Cause::PageFault);
-    let used = ran.filter(|_| kernel).max_by_key(|s| s.ns());
-    if let Some(used) = used.and_then(|s| kernel_time::usage_around(judge.cx, s)) {
-        let (kernel, user) = (f64::from(used.system_us), f64::from(used.user_us));
-        let share = (100.0 * kernel / (kernel + user).max(1.0)).round();
+    if let Some(used) = usage(judge, group) {
+        let share = (100.0 * share_of_kernel(used)).round();
         out.push(number("kernel's share of the CPU time around the longest interval", share, "%"));
         out.push(number("page faults then", f64::from(used.faults), "count"));
         out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
@@ -261,6 +275,8 @@ fn evidence(
     }
     out.extend(wakeups::evidence(judge.cx, group));
     out.extend(waiters::evidence(judge.cx, group));
+    let odds = inside_during::evidence(judge.cx, &group.slices);
+    out.extend(odds.into_iter().flatten().map(|(what, percent)| number(what, percent, "%")));
     if let Some(repeats) = repeats {
         let shown = repeats.evidence().into_iter();
         out.extend(shown.map(|(what, times)| number(&what, times as f64, "count")));
@@ -276,6 +292,23 @@ fn evidence(
         out.push(number(&what, (100.0 * part).round(), "%"));
     }
     out
+}
+
+/// What the thread used around the longest interval that it ran in.
+fn usage(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<Usage> {
+    let ran = group.slices.iter().map(|p| &p.slice.segment).filter(|s| s.state == State::Run);
+    let kernel = matches!(group.cause, Cause::Cpu | Cause::DiskIo | Cause::PageFault);
+    let used = ran.filter(|_| kernel).max_by_key(|s| s.ns())?;
+    kernel_time::usage_around(judge.cx, used)
+}
+
+fn share_of_kernel(used: Usage) -> f64 {
+    let (kernel, user) = (f64::from(used.system_us), f64::from(used.user_us));
+    kernel / (kernel + user).max(1.0)
+}
+
+fn kernel_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<f64> {
+    usage(judge, group).map(share_of_kernel)
 }
 
 /// The native function that most of a group's time in native code under Python was spent in,

@@ -1,0 +1,238 @@
+//! The thread that was inside one function during the waits and hardly at any other time.
+//!
+//! How it works: a lock without an owner field (SQLite's, one inside of C code, a guard of Rust's, a
+//! row of a database) is held by whoever is inside the code that took it. So each function of the
+//! program's own that another thread was seen in is compared with the waits of a group: the part of
+//! all waits that the thread was in it, and the part of the time in which nobody waited. A function that was left and entered with the waits, and no other
+//! function of another thread nearly as well, is where the holder was.
+//!
+//! ```text
+//!   waits:            |------|            |------|        W
+//!   job > ask:       |--------|          |-------|        in 100 % of W, 5 % of the rest: odds 20
+//!   serve > poll:  ------------------------------------   in 100 % of both: odds 1
+//! ```
+//!
+//! What it promises: asked only where nothing else names a holder; what rests on it is *possible*,
+//! with both parts beside. A thread that waits for a lock itself is nobody's holder here, nor is a
+//! function that led to the wait. Cost: one walk over all samples of the capture and their frames.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use analysis::frames::Owner;
+use analysis::resource::Resource;
+use analysis::thresholds;
+use analysis::timeline::State;
+use capture::read::Frame;
+use format::record::Sample;
+use format::wait::WaitKind;
+
+use crate::claim::{Blocker, Weighed};
+use crate::context::Context;
+use crate::ended_by::left_place;
+use crate::explain::Inference;
+use crate::facts::{threads, waiting};
+
+/// A function of the program's own, and its file.
+type Function<'c> = (&'c str, &'c str);
+
+/// How well a function fits the waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odds {
+    /// The part of the waits that the thread was in it.
+    pub(crate) during: f64,
+    /// The part of all other time.
+    pub(crate) otherwise: f64,
+}
+
+impl Odds {
+    fn ratio(self) -> f64 {
+        self.during / self.otherwise.max(thresholds::exits_chance())
+    }
+}
+
+/// Names the thread that most likely had what a group of waits without a culprit was for.
+pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
+    let Some((tid, _)) = find(cx, slices) else { return };
+    for w in slices.iter_mut().filter(|w| is_asked(cx, w)) {
+        let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
+        let stack = cx.main_stack(tid, from, to);
+        let by = Inference::InsideDuring;
+        w.slice.claim.blocker = (stack != 0).then(|| Blocker::thread(tid, stack, false, by));
+    }
+}
+
+/// The thread, and how well the function that it was in fits the waits.
+pub(crate) fn find(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<(u32, Odds)> {
+    let waits = Waits::of(cx, slices);
+    if waits.all_ns == 0 {
+        return None;
+    }
+    let led: BTreeSet<Function<'_>> =
+        slices.iter().flat_map(|w| functions(cx, w.slice.claim.stack)).collect();
+    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
+    // A map has no order.
+    tids.sort_unstable();
+    let best = |tid: u32| {
+        let all = odds_of(cx, tid, &waits);
+        let able = all.into_iter().filter(|(f, odds)| {
+            odds.during >= thresholds::main_part()
+                && odds.ratio() >= thresholds::exits_lead()
+                && !led.contains(f)
+        });
+        let best = able.max_by(|a, b| a.1.ratio().total_cmp(&b.1.ratio()))?;
+        Some((tid, best.0, best.1))
+    };
+    let mut found: Vec<(u32, Function<'_>, Odds)> = tids.into_iter().filter_map(best).collect();
+    found.sort_by(|a, b| b.2.ratio().total_cmp(&a.2.ratio()).then(a.0.cmp(&b.0)));
+    let (tid, function, odds) = *found.first()?;
+    let next = found.iter().skip(1).find(|(_, other, _)| *other != function);
+    let clear = next.is_none_or(|(_, _, other)| odds.ratio() * thresholds::half() >= other.ratio());
+    clear.then_some((tid, odds))
+}
+
+/// Whether a wait may have a holder in this process.
+fn is_asked(cx: &Context<'_>, w: &Weighed<'_>) -> bool {
+    let (segment, resource) = (&w.slice.segment, w.slice.claim.resource.as_ref());
+    let elsewhere = match resource {
+        Some(Resource::FileLock { .. } | Resource::ThreadEnd) => true,
+        resource => resource.is_some_and(Resource::is_of_nobody_here),
+    };
+    segment.state == State::Wait && !elsewhere && !waiting::timed_out(cx, segment)
+}
+
+/// How many threads waited when: intervals in order, each with their number, and the sum of all
+/// waits.
+struct Waits {
+    times: Vec<(u64, u64, u64)>,
+    all_ns: u64,
+}
+
+impl Waits {
+    /// Of a group.
+    fn of(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Waits {
+        // A wait that asks again and again is many slices.
+        let times = |w: &Weighed<'_>| match left_place::end_of_asking(cx, &w.slice.segment) {
+            Some(asking) => (asking.from, asking.end.0, w.slice.segment.tid),
+            None => times_of(w),
+        };
+        let asked = slices.iter().filter(|w| is_asked(cx, w));
+        let all: BTreeSet<(u64, u64, u64)> = asked
+            .map(times)
+            .filter(|(from, to, _)| from.saturating_add(thresholds::sampled_ns()) <= *to)
+            .map(|(from, to, tid)| (from, to, tid.into()))
+            .collect();
+        Waits::of_times(&all.into_iter().map(|(from, to, _)| (from, to)).collect::<Vec<_>>())
+    }
+
+    fn of_times(all: &[(u64, u64)]) -> Waits {
+        let mut turns: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for (from, to) in all {
+            turns.entry(*from).or_default().0 += 1;
+            turns.entry(*to).or_default().1 += 1;
+        }
+        let mut times = Vec::new();
+        let (mut since, mut waiters) = (0, 0);
+        for (at, (begun, ended)) in turns {
+            if waiters > 0 {
+                times.push((since, at, waiters));
+            }
+            (since, waiters) = (at, waiters + begun - ended);
+        }
+        Waits { times, all_ns: all.iter().map(|(from, to)| to - from).sum() }
+    }
+
+    /// How much of `[from, to)` threads waited, all together, and how long nobody did.
+    fn during(&self, (from, to): (u64, u64)) -> (u64, u64) {
+        let first = self.times.partition_point(|(_, end, _)| *end <= from);
+        let near = self.times[first..].iter().take_while(|(begin, _, _)| *begin < to);
+        let mut sums = (0, to.saturating_sub(from));
+        for (begin, end, waiters) in near {
+            let both = to.min(*end).saturating_sub(from.max(*begin));
+            sums = (sums.0 + both * waiters, sums.1.saturating_sub(both));
+        }
+        sums
+    }
+}
+
+fn times_of(w: &Weighed<'_>) -> (u64, u64, u32) {
+    (w.slice.segment.from_ns, w.slice.segment.to_ns, w.slice.segment.tid)
+}
+
+/// The functions of the program's own on a stack.
+fn functions<'c>(cx: &Context<'c>, stack: u32) -> Vec<Function<'c>> {
+    let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    let own = cx.frames.above_launchers(stack).filter(own);
+    own.filter(|f| f.function != "<module>").map(|f| (f.function, f.file)).collect()
+}
+
+/// How well each function that a thread was seen in fits the waits.
+fn odds_of<'c>(cx: &Context<'c>, tid: u32, waits: &Waits) -> BTreeMap<Function<'c>, Odds> {
+    let mut known: HashMap<u32, Vec<Function<'c>>> = HashMap::new();
+    let mut sums: BTreeMap<Function<'c>, (u64, u64)> = BTreeMap::new();
+    let (mut all_in, mut all_out) = (0, 0);
+    let samples = cx.samples_in(tid, 0, u64::MAX);
+    for (i, sample) in samples.iter().enumerate() {
+        let next_ns = samples.get(i + 1).map_or(u64::MAX, |s| s.t_ns);
+        let off_ns = threads::off_cpu_until(cx, tid, sample.t_ns).unwrap_or(0);
+        let to_ns = sample.t_ns.saturating_add(thresholds::samples_apart_ns()).max(off_ns);
+        let to_ns = to_ns.min(next_ns).min(cx.capture.meta.to_ns).max(sample.t_ns);
+        let (inside, outside) = waits.during((sample.t_ns, to_ns));
+        all_in += (to_ns - sample.t_ns) - outside;
+        all_out += outside;
+        if waits_itself(cx, sample) {
+            continue;
+        }
+        let functions = known.entry(sample.stack).or_insert_with(|| functions(cx, sample.stack));
+        let each: BTreeSet<Function<'c>> = functions.iter().copied().collect();
+        for function in each {
+            let sum = sums.entry(function).or_default();
+            (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
+        }
+    }
+    // There must be as much other time to compare with.
+    if all_out <= all_in {
+        return BTreeMap::new();
+    }
+    let odds = |(inside, outside): (u64, u64)| Odds {
+        during: inside as f64 / waits.all_ns as f64,
+        otherwise: outside as f64 / all_out as f64,
+    };
+    sums.into_iter().map(|(function, sum)| (function, odds(sum))).collect()
+}
+
+/// Whether a sample found its thread waiting for a lock: it is released by others.
+fn waits_itself(cx: &Context<'_>, sample: &Sample) -> bool {
+    let asks = sample.wait == WaitKind::Sleep && cx.frames.asks_sqlite(sample.stack);
+    asks || matches!(sample.wait, WaitKind::Futex | WaitKind::FileLock | WaitKind::Gil)
+}
+
+/// What a finding whose culprit rests on this says beside it: both parts, in percent.
+pub fn evidence(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<[(&'static str, f64); 2]> {
+    let guessed =
+        |w: &Weighed<'_>| w.slice.claim.blocker.is_some_and(|c| c.by == Inference::InsideDuring);
+    let (_, odds) = find(cx, slices).filter(|_| slices.iter().any(guessed))?;
+    let percent = |part: f64| (100.0 * part.min(1.0)).round();
+    Some([
+        ("part of these waits during which that thread was there", percent(odds.during)),
+        ("part of all other time that it was there", percent(odds.otherwise)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_two_that_wait_counts() {
+        let waits = Waits::of_times(&[(10, 20), (15, 30), (50, 60)]);
+        assert_eq!(waits.all_ns, 35);
+        assert_eq!(waits.during((0, 100)), (35, 70));
+        assert_eq!(waits.during((12, 18)), (9, 0));
+        assert_eq!(waits.during((30, 50)), (0, 20));
+    }
+
+    #[test]
+    fn odds_have_a_floor() {
+        assert_eq!(Odds { during: 1.0, otherwise: 0.0 }.ratio(), 100.0);
+    }
+}
