@@ -217,48 +217,55 @@ fn sentence(d: &Described<'_>) -> String {
     format!("{who} waited {} {}", d.time(), waited_for(d))
 }
 
-/// `for a pool whose workers ...`: the sentence behind the waiter and the length of its wait.
-pub fn waited_for(d: &Described<'_>) -> String {
+/// The same behind "for", where that has words of its own: a client that keeps a worker, what other
+/// processes do, a message, what did not come in time.
+fn waited_for_other_than_an_item(d: &Described<'_>) -> Option<String> {
     use Resource::{
-        Executor, IdleClient, Item, Message, NativeCondition, NothingInTime, OtherProcess, Permit,
-        Processes, Result, Room,
+        Executor, IdleClient, Message, NativeCondition, NothingInTime, OtherProcess, Processes,
+        Result,
     };
-    let room = d.resource == Some(&Room);
-    let waited = "for";
     if let (Some(client @ IdleClient { .. }), Some(_)) = (d.resource, d.culprit) {
-        return format!("{waited} a worker that was kept in {} by {client}", d.blamed());
+        return Some(format!("a worker that was kept in {} by {client}", d.blamed()));
     }
-    match (d.resource.filter(|_| !d.culprit_measured), d.culprit) {
+    Some(match (d.resource.filter(|_| !d.culprit_measured), d.culprit) {
         (Some(pool @ Processes), _) => {
-            return format!("{waited} {pool}; other processes are not recorded here");
+            format!("{pool}; other processes are not recorded here")
         }
         (Some(other @ OtherProcess), _) => {
-            return format!("{waited} {other}; what that did is not recorded here");
+            format!("{other}; what that did is not recorded here")
         }
         (Some(what @ (Message | NativeCondition | Result)), Some(_)) => {
             let doing = d.culprit_doing.filter(|_| *what == Result);
             let doing = doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
-            return format!("{waited} {what}; most likely {} made it wait{doing}", d.blamed());
+            format!("{what}; most likely {} made it wait{doing}", d.blamed())
         }
         (Some(what @ (Message | NativeCondition)), None) => {
-            return format!("{waited} {what}; who was to bring it is not known");
+            format!("{what}; who was to bring it is not known")
         }
         (Some(executor @ Executor), None) => {
-            return format!(
-                "{waited} {executor}; what its workers did was not recorded (other processes?)"
-            );
+            let did = "what its workers did was not recorded (other processes?)";
+            format!("{executor}; {did}")
         }
         (Some(nothing @ NothingInTime { at_work: true }), None) => {
-            return format!("{waited} a pool; {nothing}");
+            format!("a pool; {nothing}")
         }
         (Some(NothingInTime { at_work: false }), None) => {
-            return format!(
-                "{waited} a pool; nothing came before the time limit, and no thread was seen at work \
-                 meanwhile: most likely all was taken and not given back (a leak)"
-            );
+            let leaked = "nothing came before the time limit, and no thread was seen at work \
+                          meanwhile: most likely all was taken and not given back (a leak)";
+            format!("a pool; {leaked}")
         }
-        _ => {}
+        _ => return None,
+    })
+}
+
+/// `for a pool whose workers ...`: the sentence behind the waiter and the length of its wait.
+pub fn waited_for(d: &Described<'_>) -> String {
+    use Resource::{Item, Permit, Room};
+    if let Some(words) = waited_for_other_than_an_item(d) {
+        return format!("for {words}");
     }
+    let room = d.resource == Some(&Room);
+    let waited = "for";
     let named = d.resource.filter(|what| matches!(what, Room | Permit | Item));
     let what = named.map_or_else(|| "a pool".to_owned(), Resource::to_string);
     let waited = format!("{waited} {what}");

@@ -56,7 +56,8 @@ pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource
     }
     let limited = || segment.sample.is_some_and(|s| s.timeout_ns > 1);
     let open = || limited() && is_still_waiting(cx, segment);
-    if !timed_out(cx, segment) && !(open() && limited_waits(cx, stack).ran_out) {
+    let ran_out = timed_out(cx, segment) || open() && limited_waits(cx, stack).ran_out;
+    if !ran_out {
         return None;
     }
     match cx.frames.resource(stack, &signatures::NOTICES)? {
