@@ -38,8 +38,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::unless_it_interrupts;
-use crate::process::arm_late;
 use crate::names;
+use crate::process::arm_late;
 
 pub use builtins::hook_builtins;
 

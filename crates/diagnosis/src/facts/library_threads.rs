@@ -1,9 +1,9 @@
 //! A library that waits for its own threads: what they do is its work.
 //!
 //! How it works: a native library with threads of its own (a pool for each core) hands work to them
-//! and waits for the end in a futex, inside of the call that the program made. That is no lock of
-//! anybody's. It shows in the native stacks: the waiter is in the library's file, and so are threads
-//! that have no Python code at all, which run meanwhile.
+//! and waits for the end in a futex, inside of the call that the program made. That is no lock that
+//! somebody holds. It shows in the native stacks: the waiter is in the library's file, and so are
+//! threads that have no Python code at all, which run meanwhile.
 //!
 //! What it promises: nothing where no native stack was seen, or its threads hardly ran. Cost: one
 //! walk over the native stacks of a capture, and a timeline of each thread of the library's.
