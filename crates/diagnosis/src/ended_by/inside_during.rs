@@ -1,6 +1,6 @@
 //! The thread that was inside one function during the waits and hardly at any other time.
 //!
-//! How it works: a lock without an owner field (SQLite's, one inside of C code, a guard of Rust's, a
+//! How it works: a lock without an owner field (SQLite's, one inside C code, a guard of Rust's, a
 //! row of a database) is held by the thread that is inside the code which took it. So each function
 //! of the program's own that another thread was seen in is compared with the waits of a group: the
 //! part of all waits that the thread was in it, and the part of the time in which nobody waited. A
