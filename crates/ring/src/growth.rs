@@ -21,6 +21,10 @@ use format::region::{losses, word, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
 use crate::present::{Area, BLOCK_STEP, TABLE_STEP};
 use crate::Region;
 
+/// A region of this size is present from the start: its owner chose a small one, and there is less
+/// to save than the first burst of records may overwrite.
+#[cfg(not(loom))]
+const WHOLE_BYTES: usize = 8 << 20;
 /// The blocks grow when fewer than this part of them is left before the round begins again.
 const AHEAD_SHARE: usize = 4;
 /// Bounds of that part: half a step, and as many blocks as 64 threads take at once.
@@ -84,10 +88,15 @@ impl Region {
         false
     }
 
-    /// Makes the first step of each area present. False: there is no memory for them.
+    /// Makes the first step of each area present, of a small region all of it. False: there is no
+    /// memory for them.
     #[cfg(not(loom))]
     pub(crate) fn begin(&self) -> bool {
-        Area::ALL.iter().all(|area| self.add(*area, 1))
+        let is_small = size_of_val(self.words()) <= WHOLE_BYTES;
+        Area::ALL.iter().all(|area| {
+            let all = area.words(self.layout()).len();
+            self.add(*area, if is_small { all } else { 1 })
+        })
     }
 
     /// Bytes that are present.

@@ -55,6 +55,12 @@ fn a_new_box_takes_a_small_part_of_its_size() {
 }
 
 #[test]
+fn a_small_box_is_there_from_the_start() {
+    let made = Boxed::new("small", 8 * MIB);
+    assert!(made.is_none(), "steps of a box of 8 MiB");
+}
+
+#[test]
 fn reading_a_box_takes_no_memory() {
     let Some(made) = Boxed::new("read", 64 * MIB) else { return };
     let before = made.taken();
@@ -93,7 +99,7 @@ fn records_go_round_in_the_part_that_is_present_and_are_accounted_for() {
 
 #[test]
 fn a_full_round_keeps_what_the_whole_box_has_room_for() {
-    let Some(made) = Boxed::new("whole", 8 * MIB) else { return };
+    let Some(made) = Boxed::new("whole", 16 * MIB) else { return };
     let region = made.region;
     while region.grow() {}
     let (mut writer, room) = (writer(region, 7), region.layout().block_count * 338);

@@ -247,6 +247,13 @@ pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resu
     // SAFETY: `start` is whole, and `begin` takes it over.
     let made = unsafe { create(start.cast()) };
     restore_signals(&old);
+    if let Ok(id) = made {
+        // The thread does so itself when it runs; but the caller may fork before, and CPython counts
+        // the threads that do not have a name of ours. An error: no descriptor was to be had.
+        // SAFETY: the thread is joinable and nobody joined it, so its id is valid even if it ended;
+        // the name ends with a NUL.
+        unsafe { libc::pthread_setname_np(id, short.as_ptr().cast()) };
+    }
     made.map(|id| Quiet { id: Some(id), over }).inspect_err(|_| {
         // SAFETY: no thread began, so it is still ours.
         drop(unsafe { Box::from_raw(start) });
@@ -410,6 +417,19 @@ mod tests {
         });
         let broken = broken.expect("starts");
         broken.join();
+    }
+
+    #[test]
+    fn a_thread_has_its_name_before_it_runs() {
+        for _ in 0..50 {
+            let thread = super::spawn_quiet("dashcam-named", || super::pause(1_000_000));
+            let thread = thread.expect("starts");
+            let tasks = std::fs::read_dir("/proc/self/task").expect("there").flatten();
+            let name = |task: std::fs::DirEntry| std::fs::read(task.path().join("comm")).ok();
+            let named = tasks.filter_map(name).any(|name| name == b"dashcam-named\n");
+            assert!(named || thread.is_finished());
+            thread.join();
+        }
     }
 
     #[test]

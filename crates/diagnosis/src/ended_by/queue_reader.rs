@@ -5,7 +5,8 @@
 //! the file of the code that puts into the queue, or of the program's own that called that, for
 //! most of the wait, at something else than waiting for an item; and it is no producer itself: no
 //! function of that file that it is in led to the wait, nor is it in the one that puts. Of a pipe
-//! it was also seen to read one in that file, before or later.
+//! it was also seen to read one in that file, before or later; and the thread that gave notice was
+//! not still at the same work behind the end of the wait.
 //!
 //! What it promises: an inference; nobody where several fit, at different places.
 
@@ -88,6 +89,8 @@ fn in_file(cx: &Context<'_>, segment: &Segment<'_>, file: &str) -> Vec<(u32, u32
     let pipe = segment.wait() == WaitKind::PipeWrite;
     let others = all.into_iter().filter(|tid| *tid != segment.tid).filter_map(able);
     let others = others.filter(|tid| !pipe || reads_a_pipe(cx, *tid, file));
+    let notice = is_for_notice(cx, segment);
+    let others = others.filter(|tid| !notice || !stayed(cx, segment, end, *tid, works));
     let with_stack = |tid: u32| (tid, cx.main_stack(tid, from, to));
     others.map(with_stack).filter(|(_, stack)| *stack != 0).collect()
 }
@@ -118,6 +121,23 @@ fn is_at_work(cx: &Context<'_>, segment: &Segment<'_>, file: &str, sample: &Samp
     let puts = cx.frames.of(segment.stack()).find(is_in).map(|f| f.function);
     let produces = led_to_it || own.any(|f| Some(f.function) == puts);
     !idle && !produces
+}
+
+/// Whether a thread was at the same work before a wait ended and afterwards, so that it gave no
+/// notice meanwhile. With switch records: it did not run at all.
+fn stayed(
+    cx: &Context<'_>,
+    segment: &Segment<'_>,
+    end: u64,
+    tid: u32,
+    works: impl Fn(&Sample) -> bool,
+) -> bool {
+    let before = cx.samples_in(tid, 0, end).iter().rev().find(|s| works(s));
+    let after = cx.samples_in(tid, end, u64::MAX).first();
+    before.is_some_and(|before| match segment.exact {
+        true => threads::off_cpu_until(cx, tid, before.t_ns).is_some_and(|until| until > end),
+        false => after.is_some_and(|s| (s.stack, s.wait) == (before.stack, before.wait)),
+    })
 }
 
 /// Whether a thread was ever seen to read from a pipe in code of `file`.
