@@ -248,8 +248,8 @@ pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resu
     let made = unsafe { create(start.cast()) };
     restore_signals(&old);
     if let Ok(id) = made {
-        // The thread does so itself when it runs; but the caller may fork before, and CPython counts
-        // the threads that do not have a name of ours. An error: no descriptor was to be had.
+        // The thread does so itself when it runs; but the caller may fork before, and CPython
+        // counts the threads that do not have a name of ours. An error: no descriptor was left.
         // SAFETY: the thread is joinable and nobody joined it, so its id is valid even if it ended;
         // the name ends with a NUL.
         unsafe { libc::pthread_setname_np(id, short.as_ptr().cast()) };

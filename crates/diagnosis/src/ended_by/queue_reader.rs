@@ -89,7 +89,7 @@ fn in_file(cx: &Context<'_>, segment: &Segment<'_>, file: &str) -> Vec<(u32, u32
     let pipe = segment.wait() == WaitKind::PipeWrite;
     let others = all.into_iter().filter(|tid| *tid != segment.tid).filter_map(able);
     let others = others.filter(|tid| !pipe || reads_a_pipe(cx, *tid, file));
-    let notice = is_for_notice(cx, segment);
+    let notice = waits_for(cx, segment) == Some(Link::Notice);
     let others = others.filter(|tid| !notice || !stayed(cx, segment, end, *tid, works));
     let with_stack = |tid: u32| (tid, cx.main_stack(tid, from, to));
     others.map(with_stack).filter(|(_, stack)| *stack != 0).collect()
