@@ -3,12 +3,17 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use format::region::losses;
 use recorder::{Limit, Recorder};
 use ring::Region;
 
+/// The thread that died last, as the kernel names it.
+static DEAD: AtomicU32 = AtomicU32::new(0);
+
 extern "C" fn dies_in_a_span(begin_ns: *mut c_void) -> *mut c_void {
+    DEAD.store(sys::thread::tid(), Ordering::Relaxed);
     recorder::begin_span(1, begin_ns as u64, 0);
     // SAFETY: no Rust frame above needs unwinding: this is the thread's first function.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
@@ -33,12 +38,16 @@ fn open_spans_of_dead_threads() {
             libc::pthread_create(&mut id, std::ptr::null(), dies_in_a_span, argument)
         };
         assert_eq!(made, 0);
-        // SAFETY: as above. The kernel wakes the joining thread when the other one is gone.
+        // SAFETY: as above.
         assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
+        // The kernel wakes the joining thread a moment before it takes the dead one off its list.
+        while sys::thread::exists(DEAD.load(Ordering::Relaxed)) {
+            std::thread::yield_now();
+        }
     }
     assert_eq!(region.losses()[losses::SPANS_UNTRACKED], 0, "every thread found a line");
-    let mut told: Vec<u64> = region.copy_open().chunks_exact(4).map(|span| span[1]).collect();
-    told.sort_unstable();
+    let mut open: Vec<u64> = region.copy_open().chunks_exact(4).map(|span| span[1]).collect();
+    open.sort_unstable();
     // The first of the five brought all lines back.
-    assert_eq!(told, begun[lines as usize..]);
+    assert_eq!(open, begun[lines as usize..]);
 }

@@ -8,7 +8,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, Record};
@@ -119,7 +118,13 @@ impl Storm {
     }
 }
 
+/// The threads that ended by the raw exit system call.
+static ENDED: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
+
 extern "C" fn ends_inside(name: *mut c_void) -> *mut c_void {
+    if let Ok(mut ended) = ENDED.lock() {
+        ended.push(sys::thread::tid());
+    }
     recorder::event(name as usize as u32, 0, &[]);
     // SAFETY: no Rust frame above needs unwinding: this is the thread's first function.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
@@ -187,15 +192,18 @@ fn records_from_signal_handlers() {
     // 3. Threads that end by the raw exit system call are noticed later: their rows stay, their
     //    blocks come back when they are in the way.
     let odd = name("odd end");
-    for _ in 0..50 {
-        raw_thread(ends_inside, odd);
-    }
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while in_the_box(region, odd).0 < 50 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
+    let ids: Vec<_> = (0..50).map(|_| raw_thread(ends_inside, odd)).collect();
+    for id in ids {
+        // SAFETY: a thread of this test that nobody else joins.
+        assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
     }
     assert_eq!(in_the_box(region, odd).0, 50);
-    std::thread::sleep(Duration::from_millis(50));
+    // The kernel wakes the joining thread a moment before it takes the dead one off its list.
+    let ended = ENDED.lock().expect("no panic").clone();
+    assert_eq!(ended.len(), 50);
+    while ended.iter().any(|tid| sys::thread::exists(*tid)) {
+        std::thread::yield_now();
+    }
     let blocks = region.layout().block_count;
     let back: usize = (0..blocks).step_by(32).map(|from| region.take_back(from, 32)).sum();
     assert!(back >= 1, "blocks of the dead came back");
