@@ -7,7 +7,7 @@
 //! another, and how; `needed`: the lost records without which alone it is another, none if it took
 //! several.
 
-#[path = "../tests/changed/mod.rs"]
+#[path = "../tests/it/changed/mod.rs"]
 mod changed;
 
 use std::collections::{BTreeMap, HashMap};

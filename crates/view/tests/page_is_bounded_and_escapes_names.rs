@@ -2,7 +2,7 @@
 //! remain text.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../diagnosis/tests/made/mod.rs"]
+#[path = "../../diagnosis/tests/it/made/mod.rs"]
 mod made;
 
 use capture::read::{Capture, OffCpu, VitalRow};

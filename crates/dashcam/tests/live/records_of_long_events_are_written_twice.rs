@@ -6,7 +6,7 @@ use std::time::Duration;
 use capture::read::Capture;
 use format::record::Kind;
 
-#[path = "../../../diagnosis/tests/changed/mod.rs"]
+#[path = "../../../diagnosis/tests/it/changed/mod.rs"]
 mod changed;
 
 #[test]

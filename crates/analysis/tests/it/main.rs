@@ -1,0 +1,8 @@
+//! The tests of `dashcam-analysis` from outside, one binary: each file is a promise.
+#![allow(clippy::expect_used, missing_docs)]
+
+#[path = "../../../diagnosis/tests/it/made/mod.rs"]
+mod made;
+mod one_that_was_woken_without_a_cpu_did_not_wait;
+mod one_wait_in_slices_is_one_wait;
+mod signatures_of_waits;

@@ -1,0 +1,69 @@
+//! On captures made by hand: the holder of a lock without an owner, from where threads were during
+//! the waits and at all other times.
+
+use crate::made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use format::wait::WaitKind;
+use made::{seen, stack_on, BEGIN, MS};
+
+/// Thread 7 waits 499 ms for a lock of C code. Without switch records.
+fn waiting() -> Capture {
+    let mut made = made::capture(7, &["GET /"]);
+    made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
+    made.meta.from_ns = BEGIN - 4000 * MS;
+    made.meta.to_ns = BEGIN + 4000 * MS;
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    let view = stack_on(&mut made, 0, &[("view", "/srv/app.py", 12)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, view), (300, WaitKind::Futex, view)]);
+    made
+}
+
+/// Thread `tid` is in `job`, and from -100 ms to `until` in `ask`, which it calls.
+fn job(made: &mut Capture, tid: u32, name: &str, until: i64) {
+    let job = stack_on(made, 0, &[("job", "/srv/nightly.py", 5)]);
+    let ask = stack_on(made, job, &[(name, "/srv/nightly.py", 20)]);
+    let at = |ms: i64| BEGIN.saturating_add_signed(ms * 1_000_000);
+    let stack = |ms: i64| if (-100..until).contains(&ms) { ask } else { job };
+    let look = |ms: i64| made::sample(tid, at(ms), WaitKind::Sleep, stack(ms));
+    made.samples.insert(tid, (-3990..3990).step_by(50).map(look).collect());
+}
+
+fn judge(made: &Capture) -> Diagnosis<'_> {
+    diagnose(made, |_| 300 * MS)
+}
+
+fn culprit(made: &Capture) -> Option<String> {
+    judge(made).findings[0].culprit.as_ref().map(|p| p.function.clone())
+}
+
+#[test]
+fn a_thread_that_was_in_one_function_during_the_wait_and_hardly_else_is_possible() {
+    let mut made = waiting();
+    job(&mut made, 9, "ask", 900);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+    assert_eq!(first.culprit.as_ref().expect("a holder").function, "ask");
+    assert_eq!(first.confidence, Confidence::Possible);
+    assert!(first.summary.contains("possibly held by nightly.py:20 ask()"), "{}", first.summary);
+    let part = |what: &str| first.evidence.iter().find(|e| e.what == what).map(|e| e.value);
+    assert_eq!(part("part of these waits during which that thread was there"), Some(100.0));
+    let otherwise = part("part of all other time that it was there").expect("the odds");
+    assert!(otherwise < 10.0, "{otherwise}");
+}
+
+#[test]
+fn nobody_is_named_that_is_always_there_or_where_two_fit() {
+    let mut made = waiting();
+    job(&mut made, 9, "ask", 3900);
+    assert_eq!(culprit(&made), None, "it is there most of the time");
+    let mut made = waiting();
+    job(&mut made, 9, "ask", 900);
+    job(&mut made, 10, "tell", 900);
+    assert_eq!(culprit(&made), None, "two fit");
+    let mut made = waiting();
+    job(&mut made, 9, "ask", 250);
+    assert_eq!(culprit(&made), None, "half of the wait");
+}

@@ -1,0 +1,86 @@
+//! On captures made by hand: a wait for notice that ran to its time limit, with and without switch
+//! records.
+
+use crate::made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Diagnosis};
+use format::wait::WaitKind;
+use made::{off, seen, stack_on, BEGIN, MS};
+
+const THREADING: &str = "/usr/lib/python3.11/threading.py";
+const VIEW: (&str, &str, u32) = ("view", "/srv/app.py", 12);
+const CONDITION: (&str, &str, u32) = ("Condition.wait", THREADING, 331);
+const EVENT: (&str, &str, u32) = ("Event.wait", THREADING, 629);
+
+/// Thread 7 waits 499 ms in a request of 500 ms, with a limit of as much.
+fn limited(switches: bool, frames: &[(&str, &str, u32)]) -> (Capture, u32) {
+    let mut made = made::capture(7, &["GET /"]);
+    let stack = stack_on(&mut made, 0, frames);
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    if !switches {
+        made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
+    }
+    waits(&mut made, switches, 7, (0, 499), 499, stack);
+    (made, stack)
+}
+
+/// Thread `tid` waits so, with this limit.
+fn waits(made: &mut Capture, switches: bool, tid: u32, (from, to): (u64, u64), limit: u64, s: u32) {
+    if switches {
+        off(made, tid, &[(from, to)]);
+    }
+    let looks: Vec<_> = (from..to).step_by(50).map(|at| (at + 5, WaitKind::Futex, s)).collect();
+    seen(made, tid, &looks);
+    for look in made.samples.get_mut(&tid).expect("seen") {
+        look.timeout_ns = BEGIN + (from + limit) * MS - look.t_ns;
+        look.target = 4096;
+    }
+    made::also_seen(made, tid, std::iter::once(to + 2), WaitKind::Running, 0);
+}
+
+fn judge(made: &Capture) -> Diagnosis<'_> {
+    diagnose(made, |_| 300 * MS)
+}
+
+#[test]
+fn a_condition_that_nobody_notified_is_no_sleep() {
+    for switches in [true, false] {
+        let (made, _) = limited(switches, &[VIEW, CONDITION]);
+        let verdict = judge(&made);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "deadlock-timeout", "{}", to_text(&verdict));
+        let words = "for a Condition until its time limit: nobody gave notice";
+        assert!(first.summary.contains(words), "{}", first.summary);
+        assert!(first.advice.contains("notify()"), "{}", first.advice);
+        assert!(first.culprit.is_none());
+    }
+}
+
+#[test]
+fn an_event_is_a_pause_unless_another_wait_there_got_its_notice() {
+    for switches in [true, false] {
+        let (mut made, stack) = limited(switches, &[VIEW, EVENT, CONDITION]);
+        assert_eq!(judge(&made).findings[0].cause.text(), "sleep", "{switches}");
+        // Thread 8 had a limit of 5 s there, and went on after 100 ms.
+        waits(&mut made, switches, 8, (1000, 1100), 5000, stack);
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout", "{}", to_text(&verdict));
+    }
+}
+
+#[test]
+fn one_that_still_waits_at_the_end_is_like_those_that_ran_out_there() {
+    let (mut made, stack) = limited(true, &[VIEW, CONDITION]);
+    made.meta.to_ns = BEGIN + 2000 * MS;
+    let mut open = made::request(98, 8, BEGIN + 1600 * MS, 0);
+    open.end_ns = None;
+    made.requests.push(open);
+    off(&mut made, 8, &[(1600, 2000)]);
+    seen(&mut made, 8, &[(1650, WaitKind::Futex, stack)]);
+    let look = &mut made.samples.get_mut(&8).expect("seen")[0];
+    (look.timeout_ns, look.target) = (450 * MS, 8192);
+    let verdict = judge(&made);
+    assert_eq!((verdict.slow, verdict.findings.len()), (2, 1), "{}", to_text(&verdict));
+    assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout");
+}

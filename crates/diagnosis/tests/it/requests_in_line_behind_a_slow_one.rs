@@ -1,0 +1,44 @@
+//! On captures made by hand: requests that waited for the one worker behind another one.
+
+use crate::made;
+
+use capture::read::{Capture, RequestRow};
+use diagnosis::{diagnose, to_text};
+use format::wait::WaitKind::Sleep;
+use made::{also_seen, off, request, stack, BEGIN, MS};
+
+const OWN: u32 = 7;
+
+/// `GET /slow` sleeps for half a second; two `GET /quick` lie in the socket meanwhile.
+fn line() -> Capture {
+    let mut made = made::capture(OWN, &["GET /quick", "GET /slow"]);
+    let nap = stack(&mut made, &[("view", "/srv/app.py", 3), ("nap", "/srv/app.py", 30)]);
+    made.requests.push(RequestRow { name: 1, ..request(90, OWN, BEGIN, 500) });
+    for (id, begin_ms) in [(91, 5), (92, 50)] {
+        let row = request(id, OWN, BEGIN + begin_ms * MS, 502 - begin_ms);
+        made.requests.push(RequestRow { started_ns: BEGIN + 500 * MS, ..row });
+    }
+    off(&mut made, OWN, &[(0, 500), (502, 900)]);
+    also_seen(&mut made, OWN, (5..500).step_by(10), Sleep, nap);
+    made
+}
+
+fn told(made: &Capture) -> Vec<(&'static str, usize)> {
+    let verdict = diagnose(made, |_| 300 * MS);
+    assert!(to_text(&verdict).contains("nap()"));
+    verdict.findings.iter().map(|f| (f.cause.text(), f.slow_requests)).collect()
+}
+
+#[test]
+fn behind_a_usually_quick_request_all_waited_for_what_it_did() {
+    let mut made = line();
+    for (i, row) in made.requests.iter_mut().take(10).enumerate() {
+        row.name = (i % 2) as u32;
+    }
+    assert_eq!(told(&made), [("sleep", 3)]);
+}
+
+#[test]
+fn behind_one_that_is_always_slow_the_pool_is_short() {
+    assert_eq!(told(&line()), [("pool-wait", 2), ("sleep", 1)]);
+}

@@ -1,0 +1,55 @@
+//! On captures made by hand: a native library that waits for threads of its own works.
+
+use crate::made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Diagnosis};
+use format::wait::WaitKind;
+use made::{off, seen, stack_on, BEGIN, MS};
+
+const BINARY: &str = "/site/frames/_frames.abi3.so";
+
+/// Thread 7 waits in a library's native code for 499 ms; thread 21 is the library's.
+fn collecting(runs: bool) -> Capture {
+    let mut made = made::capture(7, &["GET /"]);
+    made.meta.site = vec!["/site".to_owned()];
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    let frames = [("view", "/srv/app.py", 12), ("collect", "/site/frames/lazy.py", 410)];
+    let collect = stack_on(&mut made, 0, &frames);
+    let waits = stack_on(&mut made, collect, &[("join", BINARY, 0)]);
+    let native = |made: &mut Capture| made.codes.last_mut().expect("a code").native = true;
+    native(&mut made);
+    let works = stack_on(&mut made, 0, &[("call_mut", BINARY, 0)]);
+    native(&mut made);
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, waits), (300, WaitKind::Futex, waits)]);
+    let (stretch, wait) = match runs {
+        true => ((499, 600), WaitKind::Running),
+        false => ((0, 600), WaitKind::Futex),
+    };
+    off(&mut made, 21, &[stretch]);
+    let looks: Vec<_> = (0..49).map(|i| (i * 10, wait, works)).collect();
+    seen(&mut made, 21, &looks);
+    made
+}
+
+fn judge(made: &Capture) -> Diagnosis<'_> {
+    diagnose(made, |_| 300 * MS)
+}
+
+#[test]
+fn their_work_is_the_callers() {
+    let made = collecting(true);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!((first.cause.text(), verdict.findings.len()), ("cpu", 1), "{}", to_text(&verdict));
+    assert!(first.summary.contains("computed for 500 ms"), "{}", first.summary);
+    assert_eq!(first.place.as_ref().expect("a place").function, "collect");
+    assert_eq!(first.culprit.as_ref().expect("the caller").function, "view");
+}
+
+#[test]
+fn threads_that_do_not_run_do_nothing_for_it() {
+    let made = collecting(false);
+    assert_eq!(judge(&made).findings[0].cause.text(), "lock-wait");
+}

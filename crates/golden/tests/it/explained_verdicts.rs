@@ -1,0 +1,73 @@
+//! `why --explain` on golden captures: the texts for a few captures are stored, and an explanation
+//! changes no verdict.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use capture::read::{Capture, Wanted};
+use golden::compare::side_by_side;
+use golden::store::{self, Entry};
+use golden::verdict::{explained, of};
+
+/// A lock whose holder was read, one whose holder was inferred, a wait for the GIL, one for a pool,
+/// and an unexplained one.
+const STORED: &[&str] =
+    &["lock_background", "lock_by_hand-off", "gil_json", "pool_executor", "unknown_signal"];
+/// If set to 1, the stored texts are written again.
+const WRITE: &str = "DASHCAM_WRITE_EXPLAINED";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn entries(names: &str) -> Vec<Entry> {
+    store::entries(&root().join("../../tests/captures"), names).expect("the golden captures")
+}
+
+fn parsed(entry: &Entry) -> Option<Capture> {
+    let bytes = entry.capture().expect("unpacks");
+    Capture::parse_for(&bytes, Wanted::Causes).ok()
+}
+
+#[test]
+fn a_few_explanations_are_as_stored() {
+    for name in STORED {
+        let entry = entries(name).into_iter().find(|e| e.name == *name).expect(name);
+        let (_, text) = explained(&parsed(&entry).expect("a whole capture"));
+        let path = root().join(format!("tests/it/explained/{name}.txt"));
+        if std::env::var(WRITE).is_ok_and(|set| set == "1") {
+            std::fs::write(&path, &text).expect("written");
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        let shown = side_by_side(&stored, &text);
+        assert!(stored == text, "{name}: if the new text is right, set {WRITE}=1\n{shown}");
+    }
+}
+
+#[test]
+fn an_explanation_changes_no_verdict() {
+    let (entries, next, findings) = (entries("*"), AtomicUsize::new(0), AtomicUsize::new(0));
+    let wrong = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let judge = |entry: &Entry| {
+        let Some(capture) = parsed(entry) else { return };
+        let (verdict, text) = explained(&capture);
+        findings.fetch_add(verdict.findings.len(), Ordering::Relaxed);
+        let whys = text.lines().filter(|line| line.starts_with("Why ")).count();
+        if verdict != of(&capture) || whys != verdict.findings.len() {
+            wrong.lock().expect("no check panics").push(entry.name.clone());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    judge(entry);
+                }
+            });
+        }
+    });
+    assert_eq!(wrong.into_inner().expect("no check panics"), Vec::<String>::new());
+    assert!(findings.into_inner() > 100, "hardly any capture has a finding");
+}

@@ -1,0 +1,8 @@
+//! The tests of `dashcam-golden` from outside, one binary: each file is a promise.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod critical_paths_sum_to_the_request;
+mod explained_verdicts;
+mod golden_captures;
+mod rewriting_captures;
+mod verdicts_fit_a_terminal;

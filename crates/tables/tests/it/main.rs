@@ -1,0 +1,7 @@
+//! The tests of `dashcam-tables` from outside, one binary: each file is a promise.
+#![allow(clippy::expect_used, missing_docs)]
+
+#[path = "../../../export/tests/it/common/mod.rs"]
+mod common;
+mod every_row_is_in_a_table;
+mod the_documentation_is_the_schema;
