@@ -127,9 +127,9 @@ fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(Suspect, f64)> {
     ];
     let ms = |cause: Cause| {
         let own = weighed.iter().filter(|w| w.slice.claim.cause == cause);
-        let sum: f64 = own.map(|w| w.slice.segment.ns() as f64).sum();
-        // An empty sum is -0.0.
-        (sum / 1e6 / slow.max(1) as f64).max(0.0)
+        // Not `sum()`, whose empty sum is -0.0 and printed so; `max(0.0)` may leave it.
+        let ns = own.map(|w| w.slice.segment.ns() as f64).fold(0.0, |sum, ns| sum + ns);
+        ns / 1e6 / slow.max(1) as f64
     };
     named.into_iter().map(|(suspect, cause)| (suspect, ms(cause))).collect()
 }
