@@ -47,7 +47,18 @@ fn a_few_explanations_are_as_stored() {
 
 #[test]
 fn an_explanation_changes_no_verdict() {
-    let (entries, next, findings) = (entries("*"), AtomicUsize::new(0), AtomicUsize::new(0));
+    check_those(|name| !name.ends_with("-off"));
+}
+
+#[test]
+fn an_explanation_changes_no_verdict_without_switch_records() {
+    check_those(|name| name.ends_with("-off"));
+}
+
+/// Judges these captures with and without explanation; fails if a verdict differs.
+fn check_those(chosen: impl Fn(&str) -> bool) {
+    let entries: Vec<Entry> = entries("*").into_iter().filter(|e| chosen(&e.name)).collect();
+    let (next, findings) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let wrong = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let judge = |entry: &Entry| {
@@ -69,5 +80,5 @@ fn an_explanation_changes_no_verdict() {
         }
     });
     assert_eq!(wrong.into_inner().expect("no check panics"), Vec::<String>::new());
-    assert!(findings.into_inner() > 100, "hardly any capture has a finding");
+    assert!(findings.into_inner() > 50, "hardly any capture has a finding");
 }
