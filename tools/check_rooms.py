@@ -167,6 +167,20 @@ def check_cycles(room: str, allowed: int) -> list[str]:
     return []
 
 
+def check_tests(room: str) -> list[str]:
+    """Findings for files of tests/it/ that its main.rs does not name: cargo would never build them."""
+    folder = manifest(room).parent / "tests" / "it"
+    main = folder / "main.rs"
+    if not main.is_file():
+        return []
+    named = set(re.findall(r"^mod (\w+);", main.read_text(encoding="utf-8"), re.MULTILINE))
+    return [
+        f"{room}: tests/it/{path.name} is not built: name it in tests/it/main.rs"
+        for path in sorted(folder.glob("*.rs"))
+        if path.stem not in named | {"main"}
+    ]
+
+
 def layers(room: str) -> list[str]:
     """The top-level modules that a room's header lists, the highest first."""
     header = re.match(r"(?://!.*\n)+", (manifest(room).parent / "src/lib.rs").read_text(encoding="utf-8"))
@@ -197,6 +211,7 @@ def main() -> int:
     wrong = [f"crates/{room} is not in the picture of tools/check_rooms.py" for room in known - set(ROOMS)]
     wrong += [line for room in sorted(ROOMS) for line in check_room(room)]
     wrong += [line for room in sorted(ROOMS) for line in check_cycles(room, IN_CYCLES.get(room, 0))]
+    wrong += [line for room in sorted(ROOMS) for line in check_tests(room)]
     wrong += [line for room in sorted(LAYERED) for line in check_layers(room)]
     for line in wrong:
         print(f"rooms: {line}", file=sys.stderr)
