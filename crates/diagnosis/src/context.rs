@@ -4,7 +4,7 @@
 //! What it promises: the same question has the same answer, however often and in whatever order it
 //! is asked. Missing on purpose: the questions. Each is a function of the module that answers it.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 
@@ -13,6 +13,7 @@ use capture::read::Capture;
 
 use crate::explain::trace::Trace;
 use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, WaitKey};
+use crate::order::Order;
 
 /// A capture and the questions rules ask of it.
 pub struct Context<'c> {
@@ -39,8 +40,8 @@ pub struct Context<'c> {
     pub(crate) library_threads: OnceCell<BTreeMap<String, BTreeSet<u32>>>,
     /// Inferred wakers of waits.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
-    /// The question which thread left a function at the end of a wait is under way.
-    pub(crate) left_place_asked: Cell<bool>,
+    /// In which order rules and inferences are asked.
+    pub(crate) order: Order,
     /// Where inferences put what they compared.
     pub(crate) trace: Trace,
 }
@@ -73,7 +74,7 @@ impl<'c> Context<'c> {
             limited_waits: RefCell::default(),
             library_threads: OnceCell::new(),
             releasers: RefCell::default(),
-            left_place_asked: Cell::new(false),
+            order: Order::default(),
             trace: Trace::default(),
         }
     }

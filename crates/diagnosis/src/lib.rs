@@ -21,17 +21,21 @@
 //! causes          which cause claims a segment, and its sentence and advice: one file each
 //! ended_by        which thread held what was waited for, or ended the wait: one file an inference
 //! facts           what code and threads were at, without blame
-//! compare         candidates of an inference: tests, evidence, what an explanation keeps of them
+//! candidate       the candidates of all inferences for a blocker, and the best of them
+//! evidence        what the evidence of each inference weighs: one table
+//! compare         threads within one inference: tests, evidence, what an explanation keeps of them
 //! context         a capture's index, the limit, remembered answers
 //! memo            the types of remembered answers
 //! claim           claims, blockers, slices
 //! finding         the data of a verdict
 //! explain         the data of an explanation, and where it is kept
+//! order           in which order rules and inferences are asked
 //! cause           the list of causes
 //! doing           what a blocker did, and its words
 //! wording         numbers as a person reads them
 //! ```
 
+mod candidate;
 mod cause;
 mod causes;
 mod claim;
@@ -40,12 +44,14 @@ mod context;
 pub mod critical_path;
 mod doing;
 mod ended_by;
+pub mod evidence;
 pub mod explain;
 mod facts;
 mod finding;
 mod groups;
 mod judge;
 mod memo;
+mod order;
 mod render;
 mod reported;
 mod wording;
@@ -57,7 +63,8 @@ pub use context::Context;
 pub use critical_path::divided;
 pub use doing::Doing;
 pub use finding::{Confidence, Diagnosis, Evidence, Finding};
-pub use judge::{diagnose, diagnose_explained};
+pub use judge::{diagnose, diagnose_explained, diagnose_in_order};
+pub use order::Order;
 pub use render::explanation_text::to_explanation;
 pub use render::json::to_json;
 pub use render::markdown::{escaped, to_markdown};

@@ -1,7 +1,8 @@
 //! The verdict on a capture, as `dashcam why` gives it.
 
 use capture::read::{Capture, Wanted};
-use diagnosis::{diagnose, diagnose_explained, to_explanation, Diagnosis, Place};
+use diagnosis::{diagnose, diagnose_explained, diagnose_in_order, to_explanation};
+use diagnosis::{Diagnosis, Order, Place};
 use trigger::Rules;
 
 /// Rules for captures without readable rules of their own, the same as `dashcam why` uses.
@@ -50,6 +51,12 @@ pub fn judge(bytes: &[u8]) -> Verdict {
 pub fn of(capture: &Capture) -> Verdict {
     let rules = rules(capture);
     verdict(&diagnose(capture, |name| rules.limit_ns(name)))
+}
+
+/// The same verdict, with rules and inferences asked in another order.
+pub fn in_order(capture: &Capture, order: Order) -> Verdict {
+    let rules = rules(capture);
+    verdict(&diagnose_in_order(capture, |name| rules.limit_ns(name), order))
 }
 
 /// The same verdict with its explanation, and the explanation.

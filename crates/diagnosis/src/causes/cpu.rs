@@ -13,17 +13,19 @@ use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::library_threads;
 use crate::wording::ms_text;
 
-pub const RULE: Rule = Rule { id: "cpu", claim };
+pub const RULE: Rule = Rule { id: "cpu", grounds: Grounds::State, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 /// A library's native code waits for threads of its own, which run: its work.
-pub const OF_LIBRARY: Rule = Rule { id: "cpu-of-library-threads", claim: of_library };
+pub const OF_LIBRARY: Rule =
+    Rule { id: "cpu-of-library-threads", grounds: Grounds::Helpers, claim: of_library };
 
 const ADVICE: &str =
     "Profile this function with the input of the slow requests; bound the input or cache the result.";

@@ -11,12 +11,13 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::cpu_user;
 
-pub const RULE: Rule = Rule { id: "cpu-starved", claim };
+pub const RULE: Rule = Rule { id: "cpu-starved", grounds: Grounds::State, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";

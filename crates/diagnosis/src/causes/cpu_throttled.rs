@@ -10,11 +10,12 @@
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 
-pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
+pub const RULE: Rule = Rule { id: "cpu-throttled", grounds: Grounds::Counters, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";

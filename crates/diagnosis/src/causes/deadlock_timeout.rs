@@ -18,15 +18,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::lock_wait;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::{holder, lock_order};
+use crate::ended_by::holder;
 use crate::facts::awaits::Awaited;
 use crate::facts::waiting;
 
-pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
+pub const RULE: Rule = Rule { id: "deadlock-timeout", grounds: Grounds::Circle, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE_NOTICE: &str = "Find out who should have given notice and did not: a notify() or set() \
@@ -44,8 +45,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if let Some(notice) = waiting::missed_notice(cx, segment) {
         return Some(Claim { resource: Some(notice), ..own });
     }
-    let measured = holder::in_deadlock(cx, segment);
-    let blocker = measured.or_else(|| lock_order::inverted(cx, segment))?;
+    let blocker = holder::in_circle(cx, segment)?;
     Some(Claim { blocker: Some(blocker), ..own })
 }
 

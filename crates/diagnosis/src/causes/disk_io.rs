@@ -12,22 +12,21 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
 
-pub const RULE: Rule = Rule { id: "disk-io", claim };
+pub const RULE: Rule = Rule { id: "disk-io", grounds: Grounds::Call, claim };
+/// Copied from or to storage.
+pub const ON_CPU: Rule = Rule { id: "disk-io-on-cpu", grounds: Grounds::Counters, claim: on_cpu };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if segment.state == State::Run {
-        let moves = kernel_time::moves_storage(cx, segment);
-        return moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) });
-    }
     let disk = matches!(
         segment.wait(),
         WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync | WaitKind::FileOpen
@@ -37,6 +36,11 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let resource = segment.sample.and_then(|s| cx.target(s)).map(Resource::File);
     Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
+}
+
+fn on_cpu(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let moves = segment.state == State::Run && kernel_time::moves_storage(cx, segment);
+    moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
 }
 
 fn sentence(d: &Described<'_>) -> String {

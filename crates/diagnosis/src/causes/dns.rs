@@ -15,12 +15,13 @@ use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 
-pub const RULE: Rule = Rule { id: "dns", claim };
+pub const RULE: Rule = Rule { id: "dns", grounds: Grounds::Code, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str =

@@ -13,12 +13,13 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
 
-pub const RULE: Rule = Rule { id: "downstream-wait", claim };
+pub const RULE: Rule = Rule { id: "downstream-wait", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str =

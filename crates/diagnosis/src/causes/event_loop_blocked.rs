@@ -18,6 +18,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::causes::{import, lock_wait, pool_wait};
 use crate::claim::Claim;
@@ -25,7 +26,7 @@ use crate::context::Context;
 use crate::doing::Doing;
 use crate::wording::ms_text;
 
-pub const RULE: Rule = Rule { id: "event-loop-blocked", claim };
+pub const RULE: Rule = Rule { id: "event-loop-blocked", grounds: Grounds::Loop, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
@@ -70,7 +71,8 @@ pub fn waits(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !matches!(segment.wait(), WaitKind::Futex | WaitKind::FileLock) {
         return None;
     }
-    [pool_wait::RULE, lock_wait::RULE].iter().find_map(|rule| (rule.claim)(cx, segment))
+    let rules = [pool_wait::RULE, lock_wait::RULE];
+    rule::heaviest(cx, &rules, |r| r.grounds, |r| r.id, |r| (r.claim)(cx, segment))
 }
 
 /// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.

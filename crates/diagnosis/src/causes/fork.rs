@@ -14,12 +14,13 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
 
-pub const RULE: Rule = Rule { id: "fork", claim };
+pub const RULE: Rule = Rule { id: "fork", grounds: Grounds::Fork, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \

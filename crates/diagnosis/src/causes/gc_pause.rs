@@ -12,13 +12,14 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::explain::Inference;
 use crate::facts::long_work;
 
-pub const RULE: Rule = Rule { id: "gc-pause", claim };
+pub const RULE: Rule = Rule { id: "gc-pause", grounds: Grounds::Collection, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Keep long-lived objects out of the collector (gc.freeze() after start-up), \

@@ -12,13 +12,14 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::gil;
 use crate::facts::long_work;
 
-pub const RULE: Rule = Rule { id: "gil-wait", claim };
+pub const RULE: Rule = Rule { id: "gil-wait", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Move the long computation to another process, cut it into pieces, or use \

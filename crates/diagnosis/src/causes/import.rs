@@ -19,12 +19,13 @@ use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::imports;
 
-pub const RULE: Rule = Rule { id: "import", claim };
+pub const RULE: Rule = Rule { id: "import", grounds: Grounds::Import, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Import it at start-up, before the first request.";

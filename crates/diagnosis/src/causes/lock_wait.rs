@@ -17,14 +17,16 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::{holder, queue_reader, task};
+use crate::ended_by::holder;
+use crate::ended_by::task::{self, For};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, waiting};
 
-pub const RULE: Rule = Rule { id: "lock-wait", claim };
+pub const RULE: Rule = Rule { id: "lock-wait", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -41,10 +43,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         // from before its work began.
         WaitKind::Futex if pools::has_no_work(cx, segment.stack()) => None,
         WaitKind::Futex => {
-            let worker =
-                || queue_reader::of(cx, segment).map(|c| holder::behind(cx, c, segment, false));
-            let blocker = holder::lock_holder(cx, segment)
-                .or_else(|| queue_reader::is_for_notice(cx, segment).then(worker).flatten());
+            let blocker = holder::lock_holder(cx, segment);
             if blocker.is_none() && waiting::joins(cx, segment.stack()) {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
@@ -173,9 +172,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     let own = Claim::of_await(Cause::LockWait, seen.row, segment);
     match seen.row.kind {
         AwaitKind::Lock => {
-            let known = task::holder_of_any(cx, seen, segment);
-            let blocker = known.or_else(|| task::likely_holder(cx, seen, segment));
-            Some(Claim { blocker, ..own })
+            Some(Claim { blocker: task::blocker(cx, seen, segment, For::Lock), ..own })
         }
         AwaitKind::Condition | AwaitKind::Event => {
             let library = awaits::by_library(cx, seen.row);
@@ -188,7 +185,8 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
                 AwaitKind::Event => Resource::Event(Of::Tasks),
                 _ => Resource::Condition(Of::Tasks),
             });
-            Some(Claim { blocker: task::holder_of_any(cx, seen, segment), resource, ..own })
+            let blocker = task::blocker(cx, seen, segment, For::Notice);
+            Some(Claim { blocker, resource, ..own })
         }
         _ => None,
     }

@@ -1,8 +1,8 @@
 //! The causes, one file each: what claims a segment of a slow request for it, and what to say.
 //!
-//! A segment is offered to the rules in the order of `RULES`; the first that claims it has it. What
-//! none claims is `unknown`. A rule reads one segment and its surroundings only; comparing with
-//! normal requests, grouping and ranking come later and are the same for all.
+//! A segment is offered to all rules; of those that claim it the one on the heaviest grounds has it
+//! (`grounds`). What none claims is `unknown`. A rule reads one segment and its surroundings only;
+//! comparing with normal requests, grouping and ranking come later and are the same for all.
 
 pub(crate) mod connect;
 pub(crate) mod cpu;
@@ -16,6 +16,7 @@ pub(crate) mod event_loop_blocked;
 pub(crate) mod fork;
 pub(crate) mod gc_pause;
 pub(crate) mod gil_wait;
+pub(crate) mod grounds;
 pub(crate) mod import;
 pub(crate) mod lock_wait;
 pub(crate) mod page_fault;
@@ -32,14 +33,15 @@ use analysis::timeline::Segment;
 use format::wait::AwaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{AwaitRule, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::holder;
+use crate::ended_by::left_place;
 use crate::facts::awaits::Awaited;
 use crate::facts::pools;
 
-/// The rules in the order they are asked.
+/// The rules; their order decides nothing.
 pub const RULES: &[Rule] = &[
     stopped::RULE,
     gc_pause::RULE,
@@ -60,47 +62,56 @@ pub const RULES: &[Rule] = &[
     downstream_wait::RULE,
     page_fault::RULE,
     disk_io::RULE,
+    disk_io::ON_CPU,
     cpu_throttled::RULE,
     cpu_starved::RULE,
     cpu::RULE,
 ];
 
-/// The rules for suspended tasks in the order they are asked, each with its id.
-const AWAITS: &[(&str, AwaitRule)] = &[
-    ("sleep-of-task", sleep::awaited),
-    ("deadlock-timeout-of-task", deadlock_timeout::awaited),
-    ("lock-wait-of-task", lock_wait::awaited),
-    ("pool-wait-of-task", pool_wait::awaited),
-    ("dns-of-task", dns::awaited),
-    ("connect-of-task", connect::awaited),
-    ("subprocess-wait-of-task", subprocess_wait::awaited),
-    ("downstream-wait-of-task", downstream_wait::awaited),
+/// The rules for suspended tasks; their order decides nothing.
+const AWAITS: &[AwaitRule] = &[
+    of_await("sleep-of-task", Grounds::TimeLimit, sleep::awaited),
+    of_await("deadlock-timeout-of-task", Grounds::TimeLimit, deadlock_timeout::awaited),
+    of_await("lock-wait", Grounds::Helpers, lock_of_worker),
+    of_await("lock-wait-of-task", Grounds::Primitive, lock_wait::awaited),
+    of_await("pool-wait-of-task", Grounds::Primitive, pool_wait::awaited),
+    of_await("dns-of-task", Grounds::Code, dns::awaited),
+    of_await("connect-of-task", Grounds::Call, connect::awaited),
+    of_await("subprocess-wait-of-task", Grounds::Call, subprocess_wait::awaited),
+    of_await("downstream-wait-of-task", Grounds::Call, downstream_wait::awaited),
 ];
+
+type AwaitClaim = fn(&Context<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
+
+const fn of_await(id: &'static str, grounds: Grounds, claim: AwaitClaim) -> AwaitRule {
+    AwaitRule { id, grounds, claim }
+}
 
 /// The claim on a segment; `unknown` when no rule wants it.
 pub fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Claim {
-    let first = RULES.iter().find_map(|rule| rule.claim(cx, segment));
-    first.unwrap_or_else(|| {
+    by_rules(cx, RULES, segment).unwrap_or_else(|| {
         let resource = unknown::resource(cx, segment);
         Claim { resource, ..Claim::of(Cause::Unknown, segment) }
     })
 }
 
+/// The claim of the rule on the heaviest grounds.
+fn by_rules(cx: &Context<'_>, rules: &[Rule], segment: &Segment<'_>) -> Option<Claim> {
+    rule::heaviest(cx, rules, |r| r.grounds, |r| r.id, |r| r.claim(cx, segment))
+}
+
 /// The claim on time in which a request's task awaits something.
 pub(crate) fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Claim {
-    let claimed = |(id, rule): &(&'static str, AwaitRule)| {
-        rule(cx, seen, segment).map(|claim| claim.by_rule(id))
-    };
-    let of_worker = lock_of_worker(cx, seen, segment);
-    let first = of_worker.or_else(|| AWAITS.iter().find_map(claimed));
-    first.unwrap_or_else(|| Claim::of_await(Cause::Unknown, seen.row, segment))
+    let ask =
+        |rule: &AwaitRule| (rule.claim)(cx, seen, segment).map(|claim| claim.by_rule(rule.id));
+    let found = rule::heaviest(cx, AWAITS, |r| r.grounds, |r| r.id, ask);
+    found.unwrap_or_else(|| Claim::of_await(Cause::Unknown, seen.row, segment))
 }
 
 /// The claim on time in which an event loop was kept from going on, whatever its tasks awaited.
 pub(crate) fn of_the_loop(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let whole = [stopped::RULE, gc_pause::RULE];
-    let found = whole.iter().find_map(|rule| rule.claim(cx, segment));
-    found.or_else(|| event_loop_blocked::is_kept(cx, segment).then(|| claim(cx, segment)))
+    let whole = by_rules(cx, &[stopped::RULE, gc_pause::RULE], segment);
+    whole.or_else(|| event_loop_blocked::is_kept(cx, segment).then(|| claim(cx, segment)))
 }
 
 /// The blocker of the thread that most likely works for the future that was awaited, where that was
@@ -110,7 +121,7 @@ fn lock_of_worker(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -
     if row.kind != AwaitKind::Executor || pools::futures_are_of_processes(cx) {
         return None;
     }
-    let wait = holder::locked_worker(cx, segment, row.stack, seen.seen_ns, seen.until_ns)?;
+    let wait = left_place::locked_worker(cx, segment, row.stack, seen.seen_ns, seen.until_ns)?;
     let claim = claim(cx, &wait);
     let known = claim.cause == Cause::LockWait && claim.blocker.is_some();
     known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })

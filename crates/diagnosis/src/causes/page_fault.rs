@@ -11,12 +11,13 @@
 use analysis::timeline::Segment;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::kernel_time;
 
-pub const RULE: Rule = Rule { id: "page-fault", claim };
+pub const RULE: Rule = Rule { id: "page-fault", grounds: Grounds::Faults, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str =

@@ -13,12 +13,13 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::{holder, queue_reader};
 
-pub const RULE: Rule = Rule { id: "pipe-write", claim };
+pub const RULE: Rule = Rule { id: "pipe-write", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \

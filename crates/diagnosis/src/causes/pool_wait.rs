@@ -26,16 +26,16 @@ use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
-use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{holder, queue_reader, task};
-use crate::explain::Inference;
+use crate::ended_by::task::{self, For};
+use crate::ended_by::{holder, wakeup_record};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, threads, waiting};
 
-pub const RULE: Rule = Rule { id: "pool-wait", claim };
+pub const RULE: Rule = Rule { id: "pool-wait", grounds: Grounds::Code, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str =
@@ -84,34 +84,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     // ran out got none.
     let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
     let ended_here = !elsewhere && !in_vain;
-    let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
-    // Estimates hardly show which thread ran then, except for native code, whose few threads are
-    // where they wait.
-    let blocker = match segment.exact || pools::native(cx, segment.stack()).is_some() {
-        _ if !ended_here => None,
-        true => {
-            let waker = holder::releaser(cx, segment);
-            let by = match wakeup_record::of(cx, segment) {
-                WakeRecord::By(_) => Inference::WakeRecord,
-                _ => Inference::RanBefore,
-            };
-            waker.map(|tid| Blocker::thread(tid, cx.main_stack(tid, from_ns, to_ns), false, by))
-        }
-        false => holder::left_place(cx, segment),
-    };
-    let carried = blocker.is_some_and(|c| pools::carries_for_processes(cx, c.stack));
+    let (blocker, carried) = holder::pool_holder(cx, segment, ended_here);
     let resource = if carried { Some(Resource::Processes) } else { resource };
-    // A thread that has no work, or waits for the same, is no candidate: another one may be.
-    let fits = |c: &Blocker| {
-        let fellow = cx.same_place(c.stack, segment.stack())
-            || pools::is_same_pool(cx, c.stack, segment.stack());
-        !pools::is_idle(cx, c.stack) && !fellow
-    };
-    let able =
-        |c: &Blocker| fits(c) && !threads::is_idle_worker(cx, c.tid, (from_ns, to_ns), c.stack);
-    let reader =
-        || pools::puts(cx, segment.stack()).then(|| queue_reader::of(cx, segment)).flatten();
-    let blocker = blocker.filter(able).or_else(|| reader().filter(fits)).filter(|_| !carried);
     // The blocker of a worker is a lock at times, and then the lock's holder counts; a worker that
     // waits for a pool itself only hands on.
     let blocker = blocker.map(|c| holder::behind(cx, c, segment, true));
@@ -174,19 +148,16 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
     match seen.row.kind {
         AwaitKind::Semaphore => {
-            let known = task::holder_of_any(cx, seen, segment);
-            let blocker = known.or_else(|| task::likely_holder(cx, seen, segment));
-            Some(Claim { blocker, ..own })
+            Some(Claim { blocker: task::blocker(cx, seen, segment, For::Lock), ..own })
         }
         AwaitKind::Queue => {
             let resource = pools::resource(cx, seen.row.stack);
-            let blocker = task::holder_of_any(cx, seen, segment);
-            let blocker = blocker.or_else(|| task::likely_holder(cx, seen, segment));
+            let blocker = task::blocker(cx, seen, segment, For::Lock);
             Some(Claim { blocker, resource, ..own })
         }
         AwaitKind::Executor => {
             let ours = !pools::futures_are_of_processes(cx);
-            let blocker = ours.then(|| task::worker_of_any(cx, seen, segment)).flatten();
+            let blocker = ours.then(|| task::blocker(cx, seen, segment, For::Executor)).flatten();
             let resource = match blocker {
                 Some(_) => Resource::Result,
                 None => Resource::Executor,
@@ -196,16 +167,13 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
         AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
             if awaits::target(cx, seen.row).is_none() && pools::hands_out(cx, seen.row.stack) =>
         {
-            let blocker = task::likely_holder(cx, seen, segment);
-            Some(Claim { blocker, ..own })
+            Some(Claim { blocker: task::blocker(cx, seen, segment, For::Library), ..own })
         }
         // A future of the program's own: the thread that is to fulfil it works for a request.
         AwaitKind::Future
             if awaits::target(cx, seen.row).is_none() && !awaits::by_library(cx, seen.row) =>
         {
-            let blocker = task::holder_of_any(cx, seen, segment);
-            let blocker = blocker.or_else(|| task::fulfiller(cx, seen, segment));
-            let blocker = blocker.or_else(|| task::likely_holder(cx, seen, segment))?;
+            let blocker = task::blocker(cx, seen, segment, For::Future)?;
             Some(Claim { blocker: Some(blocker), resource: Some(Resource::Result), ..own })
         }
         _ => None,

@@ -12,11 +12,12 @@ use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 
-pub const RULE: Rule = Rule { id: "recorder", claim };
+pub const RULE: Rule = Rule { id: "recorder", grounds: Grounds::Recorder, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \

@@ -5,6 +5,7 @@ use analysis::resource::Resource;
 use analysis::timeline::Segment;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::doing::Doing;
@@ -23,7 +24,9 @@ pub struct Row {
 pub struct Rule {
     /// Its stable id.
     pub id: &'static str,
-    /// Claims a segment, or leaves it to the next rule.
+    /// What its claims rest on.
+    pub grounds: Grounds,
+    /// Claims a segment, or not.
     pub claim: fn(&Context<'_>, &Segment<'_>) -> Option<Claim>,
 }
 
@@ -34,8 +37,28 @@ impl Rule {
     }
 }
 
-/// Claims time in which a task of an event loop awaits something, or leaves it to the next rule.
-pub(crate) type AwaitRule = fn(&Context<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
+/// A rule for time in which a task of an event loop awaits something.
+pub(crate) struct AwaitRule {
+    pub(crate) id: &'static str,
+    pub(crate) grounds: Grounds,
+    pub(crate) claim: fn(&Context<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>,
+}
+
+/// The claim on the heaviest grounds, of those that `ask` gets from a list of rules. Rules on
+/// lighter grounds are not asked: they could not win.
+pub(crate) fn heaviest<R, C>(
+    cx: &Context<'_>,
+    rules: &[R],
+    grounds: impl Fn(&R) -> Grounds,
+    id: impl Fn(&R) -> &'static str,
+    ask: impl Fn(&R) -> Option<C>,
+) -> Option<C> {
+    Grounds::ALL.iter().rev().find_map(|own| {
+        let rules = cx.order.of(rules).filter(|rule| grounds(rule) == *own);
+        let claims = rules.filter_map(|rule| Some((id(rule), ask(rule)?)));
+        claims.min_by_key(|(id, _)| *id).map(|(_, claim)| claim)
+    })
+}
 
 /// A group of claims, as the sentence that describes it needs it.
 pub struct Described<'a> {

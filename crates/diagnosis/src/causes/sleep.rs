@@ -17,13 +17,14 @@ use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::{pools, waiting};
 
-pub const RULE: Rule = Rule { id: "sleep", claim };
+pub const RULE: Rule = Rule { id: "sleep", grounds: Grounds::TimeLimit, claim };
 pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \

@@ -13,12 +13,13 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::threads;
 
-pub const RULE: Rule = Rule { id: "stopped", claim };
+pub const RULE: Rule = Rule { id: "stopped", grounds: Grounds::Stopped, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \

@@ -11,13 +11,14 @@ use analysis::timeline::Segment;
 use format::wait::AwaitKind;
 
 use crate::cause::Cause;
+use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
 use crate::facts::children;
 
-pub const RULE: Rule = Rule { id: "subprocess-wait", claim };
+pub const RULE: Rule = Rule { id: "subprocess-wait", grounds: Grounds::Code, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
 const ADVICE: &str =

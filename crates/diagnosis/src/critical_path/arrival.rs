@@ -1,10 +1,11 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Eight answers, the most specific first: the process was stopped, its worker
+//! taking it up does. Eight answers: the process was stopped, its worker
 //! was in the predicate that dashcam asks, another thread forked, a collection ran (or its thread
 //! got no CPU), its worker got no CPU, threads waited for the GIL, the worker that took the request
-//! in the end was busy with another one. The first that covers half of the time is the answer.
+//! in the end was busy with another one. Of those that cover half of the time the one on the
+//! heaviest grounds is the answer (`causes::grounds`).
 //!
 //! A worker that waited for a client meanwhile, in the server's own code, was kept by another
 //! connection: a client that sends nothing, or takes nothing, keeps it from everybody else.
@@ -16,6 +17,8 @@
 //! without a CPU. If that explains most of the time it is used, as an inference; else the time is
 //! unknown.
 
+use std::cell::RefCell;
+
 use analysis::requests::Judged;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
@@ -26,16 +29,74 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
-use crate::causes::{self, fork, recorder, stopped};
+use crate::causes::grounds::Grounds;
+use crate::causes::{self, fork, recorder, rule, stopped};
 use crate::claim::{Blocker, Claim, Slice};
 use crate::compare::Question;
 use crate::context::Context;
-use crate::ended_by::gil;
+use crate::critical_path::kept_gil;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold};
 use crate::facts::{imports, long_work, threads};
 
-/// Threads whose waits for the GIL are considered.
-const MOST_THREADS: usize = 32;
+/// A request that lay in its socket, and when.
+struct Lay<'a, 'c> {
+    request: &'a Judged<'c>,
+    segment: &'a Segment<'a>,
+}
+
+/// What may have kept the process from taking a request up.
+struct AnswerRule {
+    id: &'static str,
+    grounds: Grounds,
+    ask: fn(&Context<'_>, &Lay<'_, '_>) -> Answer,
+}
+
+/// All of them; their order decides nothing.
+const ANSWERS: &[AnswerRule] = &[
+    AnswerRule {
+        id: "arrival-stopped",
+        grounds: Grounds::Stopped,
+        ask: |cx, lay| still(cx, lay.segment),
+    },
+    AnswerRule {
+        id: "arrival-predicate",
+        grounds: Grounds::Recorder,
+        ask: |cx, lay| asked(cx, lay.segment),
+    },
+    AnswerRule {
+        id: "arrival-fork",
+        grounds: Grounds::Fork,
+        ask: |cx, lay| fork::elsewhere(cx, lay.segment).map(|claim| (lay.segment.ns(), claim)),
+    },
+    AnswerRule {
+        id: "arrival-gc",
+        grounds: Grounds::Collection,
+        ask: |cx, lay| collection(cx, lay.segment),
+    },
+    AnswerRule {
+        id: "arrival-gil-kept-long",
+        grounds: Grounds::LongWork,
+        ask: |cx, lay| {
+            let kept = |(_, claim): &(u64, Claim)| kept_gil::for_long(cx, claim, lay.segment);
+            kept_gil::answer(cx, lay.segment).filter(kept)
+        },
+    },
+    AnswerRule {
+        id: "arrival-no-cpu",
+        grounds: Grounds::Counters,
+        ask: |cx, lay| starved(cx, lay.segment),
+    },
+    AnswerRule {
+        id: "arrival-gil",
+        grounds: Grounds::Others,
+        ask: |cx, lay| kept_gil::answer(cx, lay.segment),
+    },
+    AnswerRule {
+        id: "arrival-worker-busy",
+        grounds: Grounds::Line,
+        ask: |cx, lay| busy(cx, lay.request, lay.segment),
+    },
+];
 
 /// The intervals from a request's arrival to its handler's start; none when it was taken up at
 /// once.
@@ -55,25 +116,15 @@ pub fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [(&'static str, &dyn Fn() -> Answer); 8] = [
-        ("arrival-stopped", &|| still(cx, &segment)),
-        ("arrival-predicate", &|| asked(cx, &segment)),
-        ("arrival-fork", &|| fork::elsewhere(cx, &segment).map(|claim| (segment.ns(), claim))),
-        ("arrival-gc", &|| collection(cx, &segment)),
-        ("arrival-gil-kept-long", &|| {
-            gil(cx, &segment).filter(|(_, claim)| is_kept_long(cx, claim, &segment))
-        }),
-        ("arrival-no-cpu", &|| starved(cx, &segment)),
-        ("arrival-gil", &|| gil(cx, &segment)),
-        ("arrival-worker-busy", &|| busy(cx, request, &segment)),
-    ];
-    let mut covered_by: Vec<(Cause, u64)> = Vec::new();
-    let claim = answers.iter().find_map(|(id, answer)| {
-        let (covered, claim) = answer()?;
-        covered_by.push((claim.cause, covered));
-        (covered * 2 >= segment.ns()).then(|| claim.by_rule(id))
-    });
-    keep(cx, &segment, &covered_by, claim.is_some());
+    let asked = Lay { request, segment: &segment };
+    let covered_by: RefCell<Vec<(Cause, u64)>> = RefCell::default();
+    let ask = |answer: &AnswerRule| {
+        let (covered, claim) = (answer.ask)(cx, &asked)?;
+        covered_by.borrow_mut().push((claim.cause, covered));
+        (covered * 2 >= segment.ns()).then(|| claim.by_rule(answer.id))
+    };
+    let claim = rule::heaviest(cx, ANSWERS, |a| a.grounds, |a| a.id, ask);
+    keep(cx, &segment, &covered_by.take(), claim.is_some());
     let Some(claim) = claim else {
         let slices = taken_up(cx, &segment);
         let known = slices.iter().filter(|p| p.claim.cause != Cause::Unknown);
@@ -358,70 +409,6 @@ fn starved(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let after = cx.samples_in(segment.tid, segment.from_ns, segment.to_ns + thresholds::stale_ns());
     let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
     Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
-}
-
-/// Whether the holder of the GIL would have kept it too long on a free machine as well: then it
-/// does not matter that the waiters got no CPU either.
-fn is_kept_long(cx: &Context<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
-    claim.blocker.is_some_and(|c| long_work::works_long(cx, c.tid, segment))
-}
-
-/// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most,
-/// and to begin the next one takes a CPU: time without one in between belongs to it.
-fn gil(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
-    let (from, to) = (segment.from_ns, segment.to_ns);
-    let waits = |tid: u32| -> Vec<Segment<'_>> {
-        let all = cx.timeline(tid, from, to);
-        let asks = |s: &Segment<'_>| {
-            s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(cx, s)
-        };
-        if !all.iter().any(asks) {
-            return Vec::new();
-        }
-        let near = |i: usize| all[i].state == State::Ready && is_between_asks(&all, i, &asks);
-        (0..all.len()).filter(|i| asks(&all[*i]) || near(*i)).map(|i| all[i]).collect()
-    };
-    let saw = |tid: &&u32| cx.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
-    let mut threads: Vec<u32> = cx.capture.samples.keys().filter(saw).copied().collect();
-    // A map has no order, and only some are considered.
-    threads.sort_unstable();
-    let longest = threads.into_iter().take(MOST_THREADS).map(waits);
-    let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
-    let covered = longest.iter().map(Segment::ns).sum();
-    let waiter = longest.first()?.tid;
-    let asked = longest.iter().filter(|s| s.state == State::Wait);
-    let blocker = gil::holder_in(cx, waiter, (from, to));
-    let blocker = blocker.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| gil::holder(cx, s)));
-    // The holder had no CPU: all waited for that.
-    if gil::is_starved(cx, &Segment { tid: waiter, ..*segment }) {
-        return Some((covered, Claim::of(Cause::CpuStarved, segment)));
-    }
-    Some((covered, Claim { blocker, ..Claim::of(Cause::GilWait, segment) }))
-}
-
-/// Whether samples account for all of a wait for the GIL. The first sample of a thread says nothing
-/// of the time long before: the thread may not have been there.
-fn is_watched(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
-    let gil = |s: &Sample| s.wait == WaitKind::Gil;
-    let before = || {
-        cx.samples_in(
-            wait.tid,
-            wait.from_ns.saturating_sub(thresholds::sample_valid_ns()),
-            wait.from_ns + 1,
-        )
-    };
-    wait.exact || wait.ns() <= thresholds::sample_valid_ns() || before().last().is_some_and(gil)
-}
-
-/// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running
-/// in between: a thread that computes and loses its CPU waits for no GIL.
-fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) -> bool) -> bool {
-    let passes = |s: &&Segment<'_>| {
-        s.state == State::Ready || s.state == State::Run && s.ns() < thresholds::asking_ns()
-    };
-    let before = all[..at].iter().rev().find(|s| !passes(s));
-    let after = all[at + 1..].iter().find(|s| !passes(s));
-    before.is_some_and(asks) || after.is_some_and(asks)
 }
 
 /// What a thread did for most of the time, all segments of one cause together: a long one alone may

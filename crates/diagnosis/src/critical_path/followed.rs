@@ -10,8 +10,8 @@ use crate::causes;
 use crate::claim::Slice;
 use crate::context::Context;
 use crate::critical_path::queued;
-use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{holder, thread_end};
+use crate::ended_by::holder;
+use crate::explain::Inference;
 use crate::facts::{pools, waiting};
 
 /// How far work is followed from thread to thread.
@@ -80,19 +80,13 @@ fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u32, bool)
     if !joins && waits < 2 || pool || waiting::timed_out(cx, segment) {
         return None;
     }
-    if let Some(joined) = thread_end::joined(cx, segment).filter(|_| joins) {
-        return Some((joined, true));
-    }
-    let record = wakeup_record::of(cx, segment);
-    let other = match joins {
-        true if record != WakeRecord::Nothing => holder::waker(cx, segment)?,
-        true => thread_end::ended_at(cx, segment).or_else(|| holder::last_to_run(cx, segment))?,
-        false => holder::waker(cx, segment)?,
-    };
+    let found = holder::awaited_thread(cx, segment, joins)?;
+    let (other, by) = (found.tid, found.by);
     // A thread in its own accept or poll loop is nobody's worker.
     let seen = cx.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
-    (!idles).then_some((other, record == WakeRecord::By(other)))
+    let read = by == Inference::ThreadEndRead;
+    (read || !idles).then_some((other, read || by == Inference::WakeRecord))
 }
 
 /// The longest part of this request's work on another thread that `segment` waited for.

@@ -11,6 +11,7 @@
 pub(crate) mod arrival;
 pub(crate) mod contention;
 pub(crate) mod followed;
+pub(crate) mod kept_gil;
 pub(crate) mod on_loop;
 pub(crate) mod queued;
 

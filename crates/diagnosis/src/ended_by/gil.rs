@@ -22,6 +22,7 @@ use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::candidate::{self, Candidate, Source};
 use crate::claim::{Blocker, Link};
 use crate::compare::{self, Question};
 use crate::context::Context;
@@ -59,8 +60,21 @@ impl Readings {
     }
 }
 
+/// An inference about a wait for the GIL.
+type Ask = for<'c> fn(&Context<'c>, &Segment<'c>) -> Vec<Candidate>;
+
+/// Which thread has the GIL.
+const OF_GIL: &[Source<Ask>] =
+    &[(Inference::GilHolder, by_readings), (Inference::OnlyPython, by_code)];
+
 /// The holder of the GIL while `segment` waited for it.
 pub fn holder<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Blocker> {
+    candidate::best(cx, (segment, OF_GIL), |ask| ask(cx, segment), |_| true)
+}
+
+/// Of the whole wait, if one thread held it for most of that; else of this part; else what the
+/// sample read that a part between two readings was taken from.
+fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Candidate> {
     let whole = whole_wait(cx, segment);
     let times = (segment.from_ns, segment.to_ns);
     let all = (whole.from_ns, whole.to_ns);
@@ -68,16 +82,18 @@ pub fn holder<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Blocker> {
         Some(_) => holder_in(cx, segment.tid, all),
         None => holder_in(cx, segment.tid, times),
     };
-    // An interval between two readings.
     let found = found.or_else(|| holder_near(cx, segment));
-    found.or_else(|| {
-        let (from, to) = times;
-        let tid = busiest(cx, segment.tid, from, to)?;
-        let by = Inference::OnlyPython;
-        let found = Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
-        compare::keep_one(cx, Question::about(by, segment), &found, Fate::Won);
-        Some(found)
-    })
+    found.map(Candidate::of).into_iter().collect()
+}
+
+/// The thread that ran Python code for most of it.
+fn by_code<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Candidate> {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let Some(tid) = busiest(cx, segment.tid, from, to) else { return Vec::new() };
+    let by = Inference::OnlyPython;
+    let found = Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
+    compare::keep_one(cx, Question::about(by, segment), &found, Fate::Won);
+    vec![Candidate::of(found)]
 }
 
 /// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, by the

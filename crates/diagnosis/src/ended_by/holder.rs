@@ -1,36 +1,95 @@
-//! The blocker of a thread's wait: the inferences combined, and the blocking chain behind it.
+//! The blocker of a thread's wait: the inferences that may know it, compared, and the blocking
+//! chain behind it.
 //!
-//! How it works: what samples read from the lock comes first, then the kernel's record of the
-//! wakeup, the thread inside of the same call, the thread that ran just before, and the thread that
-//! left a function then. A blocker that waited for room in a queue or pipe is replaced by the
-//! thread that empties it. A blocker that waited itself for most of the time is replaced by its own
-//! blocker, and so on: the last known one is named (`behind`).
+//! How it works: each question about a wait (who has the lock, the item of a pool, the file lock;
+//! whose end or notice is it for) is a list of inferences. All of a list answer with candidates,
+//! and the one with the heaviest evidence is the blocker (`candidate`, `evidence`). A blocker that
+//! waited itself for most of the time is replaced by its own blocker, and so on: the last known one
+//! is named (`behind`). One that waited for room in a queue or pipe is replaced by the thread that
+//! empties it.
 //!
 //! What it promises: guesses end a chain that was measured. The question which thread left a
 //! function is asked of one wait at a time: the chain behind its answer is known from locks, not
 //! from ends of intervals again, which might lead in a circle.
 
-use analysis::frames::Place;
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-use crate::claim::Blocker;
+use crate::candidate::{self, Asked, Candidate, Source};
+use crate::claim::{Blocker, Link};
 use crate::compare::{self, Question};
 use crate::context::Context;
+use crate::ended_by::chain::{self, Reach};
 use crate::ended_by::left_place::{self, EndedWait};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{gil, inside_call, lock_order, owner, queue_reader, ran_before, thread_end};
+use crate::ended_by::{inside_call, lock_order, owner, queue_reader, ran_before, thread_end};
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};
 
-/// Threads a chain of waits is followed through.
+/// Threads a circle is searched through.
 const HOPS_MAX: usize = 6;
+
+/// An inference about one wait.
+type Ask = fn(&Context<'_>, &Asked<'_>) -> Vec<Candidate>;
+
+/// Which thread has a lock, or is to give notice.
+const OF_LOCK: &[Source<Ask>] = &[
+    (Inference::NamedHolder, of_owner),
+    (Inference::TimeLimit, of_time_limit),
+    (Inference::WakeRecord, of_record),
+    (Inference::InsideCall, of_call),
+    (Inference::RanBefore, of_timing),
+    (Inference::LeftPlace, of_condition),
+    (Inference::QueueReader, of_notice),
+];
+
+/// Which thread had an item of a pool, or gave room in a queue.
+const OF_POOL: &[Source<Ask>] = &[
+    (Inference::TimeLimit, of_time_limit),
+    (Inference::WakeRecord, of_any_record),
+    (Inference::RanBefore, of_pool_timing),
+    (Inference::LeftPlace, of_pool_samples),
+    (Inference::QueueReader, of_room),
+];
+
+/// Which thread of this process had a file lock.
+const OF_FILE_LOCK: &[Source<Ask>] = &[
+    (Inference::WakeRecord, of_file_record),
+    (Inference::InsideCall, of_file_call),
+    (Inference::LeftPlace, of_file_samples),
+];
+
+/// The end of which thread was waited for.
+const OF_END: &[Source<Ask>] = &[
+    (Inference::ThreadEndRead, of_joined),
+    (Inference::WakeRecord, of_any_record),
+    (Inference::ThreadEnded, of_ended),
+    (Inference::RanBefore, of_last_to_run),
+];
+
+/// Which thread set an Event.
+const OF_EVENT: &[Source<Ask>] =
+    &[(Inference::WakeRecord, of_any_record), (Inference::RanBefore, of_any_timing)];
+
+/// Which threads blocked each other.
+const OF_CIRCLE: &[Source<Ask>] =
+    &[(Inference::NamedHolder, of_circle), (Inference::LockOrder, of_crossed)];
+
+/// The best of what a list finds about a wait.
+fn best(
+    cx: &Context<'_>,
+    list: &[Source<Ask>],
+    asked: &Asked<'_>,
+    fits: impl Fn(&Blocker) -> bool,
+) -> Option<Blocker> {
+    candidate::best(cx, (asked.segment, list), |ask| ask(cx, asked), fits)
+}
 
 /// The holder of the lock `segment` waited for; when that thread waited for a lock itself, the
 /// holder of that lock, and so on: the last known holder.
 pub fn lock_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let blocker = direct_holder(cx, segment)?;
+    let blocker = direct_holder(cx, &Asked::about(segment))?;
     // A thread's end has no holder: its waker is the thread that ended, or not known.
     if !blocker.measured && waiting::joins(cx, segment.stack()) {
         return None;
@@ -39,6 +98,51 @@ pub fn lock_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     // A thread that waited for a thread's end ran because that thread ended, not because it
     // released a lock.
     (blocker.measured || !waiting::joins(cx, blocker.stack)).then_some(blocker)
+}
+
+fn direct_holder(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Blocker> {
+    best(cx, OF_LOCK, asked, |_| true)
+}
+
+/// The thread that had what `segment` waits for from a pool. `ended_here`: a thread of this process
+/// ended the wait; else only what code says of a queue's reader counts. Whether the thread that
+/// ended it only carries work to other processes, and then no blocker.
+pub fn pool_holder(
+    cx: &Context<'_>,
+    segment: &Segment<'_>,
+    ended_here: bool,
+) -> (Option<Blocker>, bool) {
+    let asked = Asked::about(segment);
+    let times = (segment.from_ns, segment.to_ns);
+    let reads = |c: &Blocker| c.by == Inference::QueueReader;
+    let carries = |c: &Blocker| !reads(c) && pools::carries_for_processes(cx, c.stack);
+    // A thread that has no work, or waits for the same, is no candidate: another one may be.
+    let fits = |c: &Blocker| {
+        let fellow = cx.same_place(c.stack, segment.stack())
+            || pools::is_same_pool(cx, c.stack, segment.stack());
+        let works = || reads(c) || !threads::is_idle_worker(cx, c.tid, times, c.stack);
+        (ended_here || reads(c)) && !pools::is_idle(cx, c.stack) && !fellow && works()
+    };
+    let carried = ended_here
+        && best(cx, OF_POOL, &asked, |c| !reads(c)).is_some_and(|blocker| carries(&blocker));
+    let blocker = if carried { None } else { best(cx, OF_POOL, &asked, fits) };
+    (blocker, carried)
+}
+
+/// The thread of this process that had the file lock that `segment` waits for.
+pub fn file_lock_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    best(cx, OF_FILE_LOCK, &Asked::about(segment), |_| true)
+}
+
+/// The thread whose end, or whose `Event.set`, `segment` waits for.
+pub fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>, joins: bool) -> Option<Blocker> {
+    let list = if joins { OF_END } else { OF_EVENT };
+    best(cx, list, &Asked::about(segment), |_| true)
+}
+
+/// The thread that `segment` waits for in a circle of threads that block each other.
+pub fn in_circle(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    best(cx, OF_CIRCLE, &Asked::about(segment), |_| true)
 }
 
 /// The blocker of `culprit`, if it waited for a lock or the GIL for most of the time of
@@ -50,74 +154,206 @@ pub fn behind(
     segment: &Segment<'_>,
     measured: bool,
 ) -> Blocker {
-    behind_with(cx, blocker, segment, measured, true)
+    chain::follow(cx, blocker, segment, &reach(measured, true, false))
 }
 
-/// As `behind`; with `pools` also the thread that ended a wait for a pool, as far as samples
-/// show.
-pub(crate) fn behind_with(
-    cx: &Context<'_>,
-    mut blocker: Blocker,
-    segment: &Segment<'_>,
-    measured: bool,
-    pools: bool,
-) -> Blocker {
-    let mut seen = vec![segment.tid, blocker.tid];
-    while seen.len() < HOPS_MAX {
-        let (from, to) = (segment.from_ns, segment.to_ns);
-        let own = cx.timeline(blocker.tid, from, to);
-        let longest =
-            analysis::waits::longest_lock(&own).filter(|w| w.waited_ns * 2 > segment.ns());
-        let longest = longest.as_ref().map(|wait| &wait.longest);
-        // Without switch records it is not known which thread ran when a wait for a pool ended.
-        let of_pool = |wait: &&Segment<'_>| {
-            let asks = pools && !measured && !wait.exact;
-            asks && pools::is_of_a_pool(cx, wait.stack())
-        };
-        let leaver = || longest.filter(of_pool).and_then(|wait| left_place(cx, wait));
-        // Guessed, and it is where the wait began: another waiter.
-        let fellow = |next: &Blocker| {
-            let waits_there = || cx.same_place(next.stack, segment.stack());
-            !next.measured && (seen.contains(&next.tid) || waits_there())
-        };
-        let holder = longest.and_then(|wait| direct_holder(cx, wait)).filter(|c| !fellow(c));
-        let next = holder.or_else(leaver);
-        let next = next.or_else(|| longest.and_then(|wait| lock_order::inverted(cx, wait)));
-        let next = next.or_else(|| reader(cx, &own, segment).filter(|c| !fellow(c)));
-        let Some(next) = next.or_else(|| gil::holder_over(cx, &own, segment)) else { break };
-        if fellow(&next) || measured && !next.measured || seen.contains(&next.tid) {
-            break;
+fn reach(measured: bool, pools: bool, is_chained: bool) -> Reach {
+    Reach { measured, pools, is_chained, holder: direct_holder, left_place }
+}
+
+fn one(found: Option<Blocker>) -> Vec<Candidate> {
+    found.map(Candidate::of).into_iter().collect()
+}
+
+/// A thread that left a function, or the last of the chain behind it.
+fn one_left(found: Option<Blocker>) -> Vec<Candidate> {
+    found.map(|c| Candidate::found_by(Inference::LeftPlace, c)).into_iter().collect()
+}
+
+fn of_owner(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    one(owner::of(cx, asked.segment))
+}
+
+fn of_time_limit(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let ran_out = waiting::timed_out(cx, asked.segment);
+    ran_out.then(|| Candidate::nobody(Inference::TimeLimit)).into_iter().collect()
+}
+
+/// What the kernel recorded, with the waker where it released.
+fn of_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let nobody = Candidate::nobody(Inference::WakeRecord);
+    match wakeup_record::of(cx, asked.segment) {
+        WakeRecord::Nothing => Vec::new(),
+        WakeRecord::Elsewhere => vec![nobody],
+        WakeRecord::By(tid) => {
+            let waker = admitted(cx, asked.segment, (tid, Inference::WakeRecord));
+            // A thread's end is no lock that anybody had.
+            let joins = waiting::joins(cx, asked.segment.stack());
+            let read = |c: Blocker| Blocker { measured: c.stack != 0 && !joins, ..c };
+            vec![waker.map_or(nobody, |c| Candidate::of(read(c)))]
         }
-        seen.push(next.tid);
-        let through = if blocker.through == 0 { blocker.stack } else { blocker.through };
-        blocker = Blocker { measured: blocker.measured && next.measured, through, ..next };
     }
-    blocker
 }
 
-/// The thread that was to make room, or to give notice, for which the thread of this timeline
-/// waited most of the time of `segment`.
-fn reader(cx: &Context<'_>, own: &[Segment<'_>], segment: &Segment<'_>) -> Option<Blocker> {
-    let waits = own.iter().filter(|s| queue_reader::waits_for(cx, s).is_some());
-    let ns: u64 = waits.clone().map(Segment::ns).sum();
-    let longest = waits.max_by_key(|s| s.ns()).filter(|_| ns * 2 > segment.ns())?;
-    let link = queue_reader::waits_for(cx, longest)?;
-    let found = queue_reader::of(cx, longest)?;
-    Some(Blocker { link, ..found })
+/// What the kernel recorded, whatever the waker did.
+fn of_any_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    match wakeup_record::of(cx, asked.segment) {
+        WakeRecord::Nothing => Vec::new(),
+        WakeRecord::Elsewhere => vec![Candidate::nobody(Inference::WakeRecord)],
+        WakeRecord::By(tid) => vec![at_main_stack(cx, asked.segment, (tid, Inference::WakeRecord))],
+    }
 }
 
-/// The holder of the lock `segment` waits for, in a deadlock: that thread waited most of the
-/// while for a lock that this one held, itself or through others, or is behind some that
-/// blocked each other so.
-pub fn in_deadlock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let first = measured_holder(cx, segment)?;
+fn of_file_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let nobody = Candidate::nobody(Inference::WakeRecord);
+    let segment = asked.segment;
+    match wakeup_record::of(cx, segment) {
+        WakeRecord::Nothing => Vec::new(),
+        WakeRecord::Elsewhere => vec![nobody],
+        WakeRecord::By(tid) => {
+            let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
+            let stack = wakeup_record::release_stack(cx, segment, tid, stack);
+            let waker = Blocker::thread(tid, stack, true, Inference::WakeRecord);
+            vec![if stack == 0 { nobody } else { Candidate::of(waker) }]
+        }
+    }
+}
+
+fn of_call(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let inside = inside_call::of(cx, asked.segment);
+    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::InsideCall));
+    inside.map(at).into_iter().collect()
+}
+
+/// The one thread that was in the function that waits for a file lock.
+fn of_file_call(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    match inside_call::of_file_lock(cx, asked.segment).as_deref() {
+        Some([tid]) => vec![at_main_stack(cx, asked.segment, (*tid, Inference::InsideCall))],
+        // When several did, whose function ended then says nothing.
+        Some([_, _, ..]) | None => vec![Candidate::nobody(Inference::InsideCall)],
+        Some([]) => Vec::new(),
+    }
+}
+
+/// The thread that ran just before the wait ended, unless it had nothing to do with the lock.
+fn of_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let (segment, by) = (asked.segment, Inference::RanBefore);
+    let Some(tid) = ran_before(cx, asked) else { return Vec::new() };
+    if threads::computes_on(cx, tid, cx.whole_wait(segment).times()) {
+        drop_thread(cx, segment, (tid, by), Dropped::ComputesOn);
+        return Vec::new();
+    }
+    one(admitted(cx, segment, (tid, by)))
+}
+
+/// Estimates hardly show which thread ran then, except for native code, whose few threads are where
+/// they wait.
+fn of_pool_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    match shows_timing(cx, asked.segment) {
+        true => of_any_releaser(cx, asked),
+        false => Vec::new(),
+    }
+}
+
+fn of_pool_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    match shows_timing(cx, asked.segment) {
+        true => Vec::new(),
+        false => one_left(left_place(cx, asked)),
+    }
+}
+
+fn shows_timing(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    segment.exact || pools::native(cx, segment.stack()).is_some()
+}
+
+fn of_any_releaser(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let found = ran_before(cx, asked);
+    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::RanBefore));
+    found.map(at).into_iter().collect()
+}
+
+/// Where each waiter is woken by another thread.
+fn of_any_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let left = || left_place(cx, asked).map(|c| c.tid);
+    let found = ran_before::waker(cx, asked.segment, &left);
+    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::RanBefore));
+    found.map(at).into_iter().collect()
+}
+
+/// The same, for the end of a thread: not a thread that was seen later.
+fn of_last_to_run(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let (from, to) = cx.whole_wait(asked.segment).times();
+    let ended =
+        |tid: u32| !thread_end::lives_behind(cx, tid, to) && thread_end::is_born_at(cx, tid, from);
+    let mut found = of_any_timing(cx, asked);
+    found.retain(|c| c.blocker.is_some_and(|b| ended(b.tid)));
+    found
+}
+
+fn of_joined(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let read = thread_end::joined(cx, asked.segment);
+    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEndRead));
+    read.map(at).into_iter().collect()
+}
+
+fn of_ended(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let ended = thread_end::ended_at(cx, asked.segment);
+    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEnded));
+    ended.map(at).into_iter().collect()
+}
+
+/// Of a Condition the thread counts that did something else until then, by estimates, which hardly
+/// show which thread ran; a lock of its own kind is held by whichever thread comes next, too.
+fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let segment = asked.segment;
+    let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait) && !segment.exact;
+    let left = if waits { left_place(cx, asked) } else { None };
+    one_left(left.filter(|c| !cx.same_place(c.stack, segment.stack())))
+}
+
+/// The thread that is to give a Condition's notice.
+fn of_notice(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let asks = queue_reader::is_for_notice(cx, asked.segment);
+    let reader = asks.then(|| queue_reader::of(cx, asked.segment)).flatten();
+    one(reader.map(|c| Blocker { link: Link::Notice, ..c }))
+}
+
+/// The thread that is to make room in a queue.
+fn of_room(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let puts = pools::puts(cx, asked.segment.stack());
+    one(puts.then(|| queue_reader::of(cx, asked.segment)).flatten())
+}
+
+/// The thread of this process that most likely had a file lock: its interval in one function of the
+/// program's own ended when the wait did, whatever file that is in.
+fn of_file_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let wait = left_place::end_of_file_lock(cx, asked.segment);
+    one_left(wait.and_then(|wait| left(cx, asked, &wait)))
+}
+
+/// The holder of the lock, in a deadlock that records show: that thread waited most of the while
+/// for a lock that this one held, itself or through others, or is behind some that blocked each
+/// other so.
+fn of_circle(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    one(in_deadlock(cx, asked.segment))
+}
+
+fn of_crossed(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    one(lock_order::inverted(cx, asked.segment))
+}
+
+fn in_deadlock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    let known = |wait: &Segment<'_>| {
+        direct_holder(cx, &Asked::about(wait)).filter(|holder| holder.measured)
+    };
+    let first = known(segment)?;
     let mut met = vec![segment.tid, first.tid];
     let mut at = first;
     for _ in 0..HOPS_MAX {
         let own = cx.timeline(at.tid, segment.from_ns, segment.to_ns);
         let waits = own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
         let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns())?;
-        at = measured_holder(cx, longest)?;
+        at = known(longest)?;
         if met.contains(&at.tid) {
             return Some(first);
         }
@@ -126,143 +362,58 @@ pub fn in_deadlock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     None
 }
 
-/// The holder, if samples or the kernel's records name it.
-fn measured_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let record = || matches!(wakeup_record::of(cx, segment), WakeRecord::By(_));
-    let named = owner::of(cx, segment);
-    let by_kernel = || direct_holder(cx, segment).filter(|c| c.measured);
-    named.or_else(|| record().then(by_kernel).flatten())
+/// A thread as a candidate, at the place where it was most of the while.
+fn at_main_stack(
+    cx: &Context<'_>,
+    segment: &Segment<'_>,
+    (tid, by): (u32, Inference),
+) -> Candidate {
+    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
+    Candidate::of(Blocker::thread(tid, stack, false, by))
 }
 
-fn direct_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    if let Some(named) = owner::of(cx, segment) {
-        return Some(named);
-    }
-    let (from, to) = (segment.from_ns, segment.to_ns);
-    let wait = cx.whole_wait(segment);
-    if waiting::timed_out(cx, segment) {
-        return None;
-    }
-    let record = wakeup_record::of(cx, segment);
-    let inside = || inside_call::of(cx, segment);
-    if let Some(tid) = (record == WakeRecord::Nothing).then(inside).flatten() {
-        let by = Inference::InsideCall;
-        return Some(Blocker::thread(tid, cx.main_stack(tid, from, to), false, by));
-    }
-    let by = match record {
-        WakeRecord::By(_) => Inference::WakeRecord,
-        _ => Inference::RanBefore,
-    };
-    let question = Question::about(by, segment);
-    let thread = |tid: u32| Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
-    let busy = |tid: u32| {
-        let busy = record != WakeRecord::By(tid)
-            && threads::computes_on(cx, tid, (wait.from_ns, wait.to_ns));
-        if busy {
-            compare::keep_one(cx, question, &thread(tid), Fate::Dropped(Dropped::ComputesOn));
-        }
-        busy
-    };
-    let Some(tid) = releaser(cx, segment).filter(|tid| !busy(*tid)) else {
-        // Estimates hardly show which thread ran then. Of a Condition the thread counts that
-        // did something else until then; a lock of its own kind is held by whichever thread
-        // comes next, too.
-        let record = cx.frames.leaf_at(segment.stack(), Stdlib::Wait);
-        let leaver = if record && !segment.exact { left_place(cx, segment) } else { None };
-        return leaver.filter(|c| !cx.same_place(c.stack, segment.stack()));
-    };
-    let stack = cx.main_stack(tid, from, to);
-    // A thread that was at the waiter's place most of the while waited as well; a thread that
-    // had no work then held nothing.
+/// A thread as the holder of a lock, where it released that. None where it was at the waiter's
+/// place most of the while, and waited as well, or had no work then, and held nothing.
+fn admitted(
+    cx: &Context<'_>,
+    segment: &Segment<'_>,
+    (tid, by): (u32, Inference),
+) -> Option<Blocker> {
+    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
     let dropped = match cx.same_place(stack, segment.stack()) {
         true => Some(Dropped::SamePlace),
         false => pools::is_idle(cx, stack).then_some(Dropped::Idle),
     };
     if let Some(why) = dropped {
-        compare::keep_one(cx, question, &thread(tid), Fate::Dropped(why));
+        drop_thread(cx, segment, (tid, by), why);
         return None;
     }
     let stack = wakeup_record::release_stack(cx, segment, tid, stack);
-    // A thread's end is no lock that anybody had.
-    let measured =
-        record == WakeRecord::By(tid) && stack != 0 && !waiting::joins(cx, segment.stack());
-    Some(Blocker::thread(tid, stack, measured, by))
+    Some(Blocker::thread(tid, stack, false, by))
 }
 
-/// The thread that most likely ended the wait (`ran_before::releaser`).
-pub fn releaser(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
-    match wakeup_record::of(cx, segment) {
-        WakeRecord::By(tid) => Some(tid),
-        WakeRecord::Elsewhere => None,
-        WakeRecord::Nothing => {
-            ran_before::releaser(cx, segment, &|| left_place(cx, segment).map(|c| c.tid))
-        }
-    }
+fn drop_thread(cx: &Context<'_>, segment: &Segment<'_>, (tid, by): (u32, Inference), why: Dropped) {
+    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
+    let found = Blocker::thread(tid, stack, false, by);
+    compare::keep_one(cx, Question::about(by, segment), &found, Fate::Dropped(why));
 }
 
-/// As `releaser`, where each waiter is woken by another thread: for an Event or a thread's end.
-pub fn waker(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
-    match wakeup_record::of(cx, segment) {
-        WakeRecord::By(tid) => Some(tid),
-        WakeRecord::Elsewhere => None,
-        WakeRecord::Nothing => {
-            ran_before::waker(cx, segment, &|| left_place(cx, segment).map(|c| c.tid))
-        }
-    }
-}
-
-/// As `waker`, for the end of a thread: not a thread that was seen later.
-pub fn last_to_run(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
-    let (from, to) = cx.whole_wait(segment).times();
-    let ended = |tid: &u32| {
-        !thread_end::lives_behind(cx, *tid, to) && thread_end::is_born_at(cx, *tid, from)
-    };
-    waker(cx, segment).filter(ended)
-}
-
-/// The thread of this process that had the file lock that `segment` waits for: the waker, where
-/// the kernel recorded it; else the one thread that was in the function that waits and did
-/// something else there most of the while; else the one that went on just when the wait ended.
-/// None when several did.
-pub fn file_lock_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
-    let by = Inference::InsideCall;
-    let thread = |tid| Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
-    match wakeup_record::of(cx, segment) {
-        WakeRecord::By(tid) => {
-            let stack =
-                wakeup_record::release_stack(cx, segment, tid, cx.main_stack(tid, from, to));
-            let by = Inference::WakeRecord;
-            return (stack != 0).then(|| Blocker::thread(tid, stack, true, by));
-        }
-        WakeRecord::Elsewhere => return None,
-        WakeRecord::Nothing => (),
-    }
-    match inside_call::of_file_lock(cx, segment)?.as_slice() {
-        [only] => Some(thread(*only)),
-        [] => file_lock_left(cx, segment),
-        _ => None,
-    }
-}
-
-/// The thread of this process that most likely had the file lock that `segment` waits for: its
-/// interval in one function of the program's own ended when the wait did, whatever file that is
-/// in; None when several fit, in different functions.
-pub fn file_lock_left(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    left(cx, segment, &left_place::end_of_file_lock(cx, segment)?)
+/// The thread that ran just before the wait ended.
+fn ran_before(cx: &Context<'_>, asked: &Asked<'_>) -> Option<u32> {
+    ran_before::releaser(cx, asked, &|| left_place(cx, asked).map(|c| c.tid))
 }
 
 /// The thread whose interval in the program's own code ended when this wait did, as far as
 /// samples show; None when several fit, in different functions. Cost: the samples of all
 /// threads during the wait.
-pub fn left_place(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    left(cx, segment, &left_place::near_end_of(cx, segment)?)
+fn left_place(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Blocker> {
+    left(cx, asked, &left_place::near_end_of(cx, asked.segment)?)
 }
 
-/// The thread whose interval in a function ended when a task's await of `segment` did, as
-/// `leaver`: one that fulfils a future with `call_soon_threadsafe`. `seen_ns`: when the task
-/// was seen there first and last; `until_ns`: when it was not any more. `knows`: only a thread
-/// that shares a file with the task.
+/// The thread whose interval in a function ended when a task's await of `segment` did: one that
+/// fulfils a future with `call_soon_threadsafe`. `seen_ns`: when the task was seen there first and
+/// last; `until_ns`: when it was not any more. `knows`: only a thread that shares a file with the
+/// task.
 pub fn fulfiller(
     cx: &Context<'_>,
     segment: &Segment<'_>,
@@ -271,44 +422,17 @@ pub fn fulfiller(
     until_ns: u64,
     knows: bool,
 ) -> Option<Blocker> {
-    left(cx, segment, &left_place::end_of_await(stack, seen_ns, until_ns, knows)?)
-}
-
-/// A thread that waited for a lock for most of that time and was released when the task's await
-/// ended: most likely it works for the future that was awaited. Its wait. None where several
-/// fit, in different functions.
-pub fn locked_worker<'c>(
-    cx: &Context<'c>,
-    segment: &Segment<'_>,
-    stack: u32,
-    seen_ns: (u64, u64),
-    until_ns: u64,
-) -> Option<Segment<'c>> {
-    let wait = left_place::end_of_await(stack, seen_ns, until_ns, false)?;
-    let mut exits = left_place::that_ended(cx, segment.tid, &wait);
-    exits.retain(|s| s.locked);
-    exits.sort_by(|a, b| (&a.place, a.tid).cmp(&(&b.place, b.tid)));
-    let first = exits.first()?;
-    let function = |p: &Place| (p.qualified.clone(), p.file.clone());
-    if exits.iter().any(|s| function(&s.place) != function(&first.place)) {
-        return None;
-    }
-    let own = cx.timeline(first.tid, segment.from_ns, segment.to_ns);
-    let locked = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
-    let longest = own.into_iter().filter(|s| locked(&s)).max_by_key(Segment::ns)?;
-    (longest.ns() * 2 > segment.ns()).then_some(longest)
+    let wait = left_place::end_of_await(stack, seen_ns, until_ns, knows)?;
+    left(cx, &Asked::about(segment), &wait)
 }
 
 /// The thread whose interval in a function took part of the wait and ended with it, or its own
-/// blocker; None where it may be one or another. Asked about one wait at a time: the blocker of
-/// an inferred holder is known from locks, not from ends of intervals again, which might lead
-/// in a circle.
-fn left(cx: &Context<'_>, segment: &Segment<'_>, wait: &EndedWait) -> Option<Blocker> {
-    if cx.left_place_asked.replace(true) {
+/// blocker; None where it may be one or another, or where the question is part of such a one.
+fn left(cx: &Context<'_>, asked: &Asked<'_>, wait: &EndedWait) -> Option<Blocker> {
+    if asked.is_chained {
         return None;
     }
-    let chain = |first: Blocker, whole: &Segment<'_>| behind_with(cx, first, whole, true, false);
-    let found = left_place::thread(cx, segment, wait, &chain);
-    cx.left_place_asked.set(false);
-    found
+    let reach = reach(true, false, true);
+    let chain = |first: Blocker, whole: &Segment<'_>| chain::follow(cx, first, whole, &reach);
+    left_place::thread(cx, asked.segment, wait, &chain)
 }

@@ -27,6 +27,7 @@ use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
 
+use crate::candidate::OverWaits;
 use crate::claim::{Blocker, Weighed};
 use crate::context::Context;
 use crate::ended_by::left_place;
@@ -51,15 +52,19 @@ impl Odds {
     }
 }
 
-/// Names the thread that most likely had what a group of waits without a culprit was for.
-pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
-    let Some((tid, _)) = find(cx, slices) else { return };
-    for w in slices.iter_mut().filter(|w| is_asked(cx, w)) {
-        let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
-        let stack = cx.main_stack(tid, from, to);
-        let by = Inference::InsideDuring;
-        w.slice.claim.blocker = (stack != 0).then(|| Blocker::thread(tid, stack, false, by));
-    }
+/// The thread that most likely had what a group of waits was for.
+pub(crate) fn holder(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
+    let (tid, odds) = find(cx, slices)?;
+    let by = Inference::InsideDuring;
+    let blocker = |w: &Weighed<'_>| {
+        if !is_asked(cx, w) {
+            return w.slice.claim.blocker;
+        }
+        let stack = cx.main_stack(tid, w.slice.segment.from_ns, w.slice.segment.to_ns);
+        (stack != 0).then(|| Blocker::thread(tid, stack, false, by))
+    };
+    let blockers = slices.iter().map(blocker).collect();
+    Some(OverWaits::weighing(by, odds.ratio() * thresholds::half(), blockers))
 }
 
 /// The thread, and how well the function that it was in fits the waits.

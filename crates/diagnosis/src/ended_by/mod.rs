@@ -1,8 +1,10 @@
 //! Inferences: which thread or task held what was waited for, or ended the wait.
 //!
 //! Each file is one inference: from a wait to candidates, with the evidence for each and the reason
-//! why others were dropped (`compare`). `holder` combines those about threads and follows the
-//! blocking chain, `task` those about tasks of an event loop. The others do not ask one another;
+//! why others were dropped (`compare`). `holder` has the lists of inferences that can answer a
+//! question about a thread's wait, `chain` the one about a blocker's own wait, `task` those about
+//! tasks of an event loop, `groups::unattributed` the one about several waits. All of a list
+//! are asked and compared by weight (`candidate`, `evidence`). The others do not ask one another;
 //! `recurring` reads the intervals of `left_place`.
 //!
 //! | file | the evidence |
@@ -23,6 +25,7 @@
 //!
 //! What they promise: what is inferred is never `measured`, and a wrong name is worse than none.
 
+pub(crate) mod chain;
 pub(crate) mod cpu_user;
 pub(crate) mod gil;
 pub(crate) mod holder;

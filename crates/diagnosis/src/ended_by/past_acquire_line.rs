@@ -20,6 +20,7 @@ use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 
+use crate::candidate::OverWaits;
 use crate::claim::{Blocker, Weighed};
 use crate::compare::{self, Question};
 use crate::context::Context;
@@ -50,20 +51,24 @@ struct Holding {
     stack: u32,
 }
 
-/// Names the holder of what the waits of a group of pool-waits without a culprit were for, where
-/// that is likely.
-pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
+/// The holders of what the waits of a group of pool-waits were for.
+pub(crate) fn holders(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
     let known = |w: &Weighed<'_>| {
         w.slice.segment.state == State::Wait
             && !w.slice.claim.resource.as_ref().is_some_and(Resource::is_of_nobody_here)
     };
     let mut held: HashMap<Function, Held> = HashMap::new();
-    for w in slices.iter_mut().filter(|w| known(w)) {
+    let mut blocker = |w: &Weighed<'_>| {
         let own = &w.slice.segment;
-        let Some(Entry { pool, .. }) = entry(cx, own.stack()) else { continue };
+        let asked = entry(cx, own.stack()).filter(|_| known(w));
+        let Some(Entry { pool, .. }) = asked else { return w.slice.claim.blocker };
         let held = held.entry(pool.clone()).or_insert_with(|| holdings(cx, &pool));
-        w.slice.claim.blocker = holder(cx, held, own);
-    }
+        holder(cx, held, own)
+    };
+    let blockers: Vec<Option<Blocker>> = slices.iter().map(&mut blocker).collect();
+    let by = Inference::PastTheLine;
+    let any = blockers.iter().flatten().any(|b| b.by == by);
+    any.then(|| OverWaits::weighing(by, f64::MAX, blockers))
 }
 
 /// Where the code of a wait enters its pool; None if it is of no pool, or nobody of the program's

@@ -13,6 +13,7 @@ use analysis::timeline::{Segment, State};
 use format::record::Sample;
 use format::wait::WaitKind;
 
+use crate::candidate::Asked;
 use crate::compare::{Contest, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
@@ -21,7 +22,7 @@ use crate::memo::WaitEnd;
 
 const SHORT_WAITS_NS: u64 = 10_000_000;
 
-/// Which thread left a function when the wait ended, as far as that was asked for.
+/// Which thread left a function when the wait ended, as far as that is asked.
 pub(crate) type LeftPlace<'a> = &'a dyn Fn() -> Option<u32>;
 
 fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
@@ -34,7 +35,11 @@ fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
 /// The thread that most likely ended the wait: it ran just before the waiter came back, was
 /// seen during the wait, and was not at the same place for the same lock itself. None when
 /// several fit equally.
-pub fn releaser(cx: &Context<'_>, segment: &Segment<'_>, left_place: LeftPlace<'_>) -> Option<u32> {
+pub(crate) fn releaser(
+    cx: &Context<'_>,
+    Asked { segment, is_chained }: &Asked<'_>,
+    left_place: LeftPlace<'_>,
+) -> Option<u32> {
     if waiting::is_still_waiting(cx, segment) {
         return None;
     }
@@ -42,10 +47,10 @@ pub fn releaser(cx: &Context<'_>, segment: &Segment<'_>, left_place: LeftPlace<'
     let (from, to) = cx.whole_wait(segment).times();
     let infer =
         || ran_before(cx, segment, (from, first_released(cx, segment, from, to)), left_place);
-    // Between samples a wait is many segments, and each is asked about. Inside of a question
-    // about inferred holders there is less of an answer.
+    // Between samples a wait is many segments, and each is asked about. A chained question has
+    // less of an answer.
     let traced = cx.trace.wants(segment.from_ns, segment.to_ns);
-    if cx.left_place_asked.get() || !segment.exact || traced {
+    if *is_chained || !segment.exact || traced {
         return infer();
     }
     let key = (segment.tid, end_of_wait(from, to), lock, segment.stack());

@@ -22,6 +22,7 @@ use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
 
+use crate::candidate::OverWaits;
 use crate::claim::{Blocker, Weighed};
 use crate::compare::Question;
 use crate::context::Context;
@@ -31,12 +32,12 @@ use crate::facts::{threads, waiting};
 
 /// A chance of no more than the first must be left, and the next best's must be so many times
 /// larger.
-fn by_records() -> (f64, f64) {
+fn records_limits() -> (f64, f64) {
     (thresholds::recurring_chance(), thresholds::recurring_lead())
 }
 
 /// Samples say less than records, of which there are more to be mistaken in.
-fn by_exits() -> (f64, f64) {
+fn exits_limits() -> (f64, f64) {
     (thresholds::exits_chance(), thresholds::exits_lead())
 }
 
@@ -51,19 +52,20 @@ struct Ended {
     to_ns: u64,
 }
 
-/// Names the thread that ended the waits of a group in which no culprit is known, if one thread did
-/// each time, or, by estimates, the function that a thread left each time.
-pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
-    let elsewhere = |r: &Resource| r.is_of_nobody_here();
-    if slices.iter().filter_map(|w| w.slice.claim.resource.as_ref()).any(elsewhere) {
-        return;
-    }
-    let estimates = slices.iter().all(|w| !w.slice.segment.exact || is_asked_for_again(w));
-    if !estimates && name_by_records(cx, slices) {
-        return;
+/// The thread that ended each of the waits of a group, by switch records.
+pub(crate) fn by_records(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
+    let asked = !is_of_nobody_here(slices) && !are_estimates(slices);
+    asked.then(|| name_by_records(cx, slices)).flatten()
+}
+
+/// The function that a thread left at the end of each, by samples.
+pub(crate) fn by_exits(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
+    if is_of_nobody_here(slices) {
+        return None;
     }
     // By records, a thread that computed all the while ran before the end by chance; samples show
     // that it left the function then.
+    let estimates = are_estimates(slices);
     let may = |tid: u32, wait: &EndedWait| estimates || computed(cx, tid, wait);
     let innermost = |tid: u32, wait: &EndedWait| match may(tid, wait) {
         true => left_place::intervals(cx, tid, wait),
@@ -73,14 +75,21 @@ pub fn name_blockers(cx: &Context<'_>, slices: &mut [Weighed<'_>]) {
         true => left_place::outer_intervals(cx, tid, wait),
         false => Vec::new(),
     };
-    if !name_by_exits(cx, slices, innermost) {
-        // A thread that calls one function after the other with a lock in hand leaves each of these
-        // many times.
-        name_by_exits(cx, slices, any);
-    }
+    // A thread that calls one function after the other with a lock in hand leaves each of these
+    // many times: their caller is known then.
+    name_by_exits(cx, slices, innermost).or_else(|| name_by_exits(cx, slices, any))
 }
 
-fn name_by_records(cx: &Context<'_>, slices: &mut [Weighed<'_>]) -> bool {
+fn is_of_nobody_here(slices: &[Weighed<'_>]) -> bool {
+    let elsewhere = |r: &Resource| r.is_of_nobody_here();
+    slices.iter().filter_map(|w| w.slice.claim.resource.as_ref()).any(elsewhere)
+}
+
+fn are_estimates(slices: &[Weighed<'_>]) -> bool {
+    slices.iter().all(|w| !w.slice.segment.exact || is_asked_for_again(w))
+}
+
+fn name_by_records(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
     let waits = slices.iter().map(|w| &w.slice.segment).filter(|s| has_exact_end(s));
     let mut tids: Vec<u32> = waits.clone().map(|s| s.tid).collect();
     tids.sort_unstable();
@@ -98,19 +107,22 @@ fn name_by_records(cx: &Context<'_>, slices: &mut [Weighed<'_>]) -> bool {
             let stack = cx.main_stack(*tid, wait.from_ns, wait.to_ns);
             (Subject::Thread(*tid), cx.frames.innermost(stack))
         };
-        keep(cx, (Inference::Recurring, wait), (&found, by_records()), shown);
+        keep(cx, (Inference::Recurring, wait), (&found, records_limits()), shown);
     }
-    let Some(tid) = clearly_best(found, by_records()) else { return false };
-    let mut any = false;
-    for w in slices.iter_mut().filter(|w| has_exact_end(&w.slice.segment)) {
+    let (chance, tid) = clearly_best(found, records_limits())?;
+    let blocker = |w: &Weighed<'_>| {
+        if !has_exact_end(&w.slice.segment) {
+            return w.slice.claim.blocker;
+        }
         let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
         let stack = cx.main_stack(tid, from, to);
         let had = stack != 0 && !threads::is_idle_worker(cx, tid, (from, to), stack);
-        w.slice.claim.blocker =
-            had.then(|| Blocker::thread(tid, stack, false, Inference::Recurring));
-        any |= had;
-    }
-    any
+        had.then(|| Blocker::thread(tid, stack, false, Inference::Recurring))
+    };
+    let blockers: Vec<Option<Blocker>> = slices.iter().map(blocker).collect();
+    let is_it = |b: &Blocker| b.by == Inference::Recurring;
+    let any = blockers.iter().flatten().any(is_it);
+    any.then(|| OverWaits::weighing(Inference::Recurring, 1.0 / chance, blockers))
 }
 
 fn is_asked_for_again(w: &Weighed<'_>) -> bool {
@@ -140,12 +152,12 @@ fn computed(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> bool {
     ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
 }
 
-/// `exits_of`: of a thread during a wait. Whether a thread was named.
+/// `exits_of`: of a thread during a wait.
 fn name_by_exits(
     cx: &Context<'_>,
-    slices: &mut [Weighed<'_>],
+    slices: &[Weighed<'_>],
     exits_of: impl Fn(u32, &EndedWait) -> Vec<InFunction>,
-) -> bool {
+) -> Option<OverWaits> {
     let waits = |w: &Weighed<'_>| {
         let own = &w.slice.segment;
         let wait = match is_asked_for_again(w) {
@@ -178,17 +190,17 @@ fn name_by_exits(
             let at = left.and_then(|left| cx.frames.of(left.stack).find(is_it));
             (Subject::Code, at.map(|at| cx.frames.place(&at)))
         };
-        keep(cx, (Inference::RecurringExit, wait), (&found, by_exits()), shown);
+        keep(cx, (Inference::RecurringExit, wait), (&found, exits_limits()), shown);
     }
-    let Some(function) = clearly_best(found, by_exits()) else { return false };
-    for (w, wait) in slices.iter_mut().zip(ends) {
+    let (chance, function) = clearly_best(found, exits_limits())?;
+    let blocker = |wait: Option<(u32, EndedWait)>| {
         // Waits that ended with the first were ended then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
         let left = at.and_then(|at| left_at_ends.get(at.checked_sub(1)?)?.left.get(&function));
-        w.slice.claim.blocker =
-            left.map(|left| Blocker::thread(left.tid, left.stack, false, Inference::RecurringExit));
-    }
-    true
+        left.map(|left| Blocker::thread(left.tid, left.stack, false, Inference::RecurringExit))
+    };
+    let blockers = ends.into_iter().map(blocker).collect();
+    Some(OverWaits::weighing(Inference::RecurringExit, 1.0 / chance, blockers))
 }
 
 /// A wait, by function that a thread left when it ended.
@@ -271,11 +283,11 @@ fn left_at_each(ends: &[LeftAtEnd]) -> Vec<(f64, Function)> {
 }
 
 /// The function that hardly was left by chance, if that can be said of no other.
-fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T> {
+fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<(f64, T)> {
     found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let mut found = found.into_iter();
     let (best, one) = found.next().filter(|(chance, _)| *chance <= most.0)?;
-    found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some(one)
+    found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some((best, one))
 }
 
 /// Keeps, if the diagnosis is to be explained, the threads that may have ended the waits of a
@@ -289,7 +301,7 @@ fn keep<T: Ord + Clone>(
     if !cx.trace.is_on() || found.is_empty() {
         return;
     }
-    let won = clearly_best(found.to_vec(), most);
+    let won = clearly_best(found.to_vec(), most).map(|(_, one)| one);
     let mut by_chance: Vec<&(f64, T)> = found.iter().collect();
     by_chance.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let candidate = |(chance, one): &&(f64, T)| {

@@ -14,16 +14,17 @@ use capture::read::TaskRow;
 use format::record::Await;
 use format::wait::{AwaitKind, HolderSource};
 
+use crate::candidate::{self, Candidate, Source};
 use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::holder;
-use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{activity, pools};
 
 /// The task that blocked `row`, as far as it was seen.
-pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Blocker> {
+fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Blocker> {
     let row = line.row;
     let known = |r: &&&Await| r.holder != 0;
     // Holders are read less often than waiters are sampled: any sample of the same await will do.
@@ -48,47 +49,133 @@ pub fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -
     near.then_some(blocker)
 }
 
-/// As `holder`; without one, the holder that was found for another request which waited at the same
-/// place at the same time: tasks behind the head of a line wait for what blocks the head.
-pub fn holder_of_any<'c>(
+/// An inference about what a task awaits.
+type Ask = for<'c> fn(&Context<'c>, &Awaited<'c>, &Segment<'_>) -> Vec<Candidate>;
+
+/// Which task has a lock of asyncio's, or is to give notice.
+const OF_LOCK: &[Source<Ask>] = &[
+    (Inference::TaskHolder, of_samples),
+    (Inference::FellowsHolder, of_fellow),
+    (Inference::UsualWaker, of_usual),
+    (Inference::SameCode, of_same_code),
+];
+
+/// Which task is to give notice; another one in that code need not be.
+const OF_NOTICE: &[Source<Ask>] = &[
+    (Inference::TaskHolder, of_samples),
+    (Inference::FellowsHolder, of_fellow),
+    (Inference::UsualWaker, of_usual),
+];
+
+/// Which task has what a library hands out.
+const OF_LIBRARY: &[Source<Ask>] = &[(Inference::SameCode, of_same_code)];
+
+/// Which task or thread is to fulfil a future of the program's own.
+const OF_FUTURE: &[Source<Ask>] = &[
+    (Inference::TaskHolder, of_samples),
+    (Inference::FellowsHolder, of_fellow),
+    (Inference::UsualWaker, of_usual),
+    (Inference::LeftPlace, of_thread),
+    (Inference::SameCode, of_same_code),
+];
+
+/// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
+const OF_EXECUTOR: &[Source<Ask>] =
+    &[(Inference::LeftPlace, of_thread), (Inference::LeftPlace, of_any_thread)];
+
+/// What a task awaits, as far as that says which inferences know its blocker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// A lock, a permit, an item of a queue.
+    Lock,
+    /// Notice.
+    Notice,
+    /// What a library hands out.
+    Library,
+    /// A future of the program's own.
+    Future,
+    /// The result of an executor.
+    Executor,
+}
+
+/// The task or thread that most likely had what `line` awaited, or is to fulfil it.
+pub fn blocker<'c>(
     cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
+    what: For,
 ) -> Option<Blocker> {
-    holder(cx, line, segment)
-        .or_else(|| {
-            let own = line.row;
-            let (from, to) = (
-                segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
-                segment.to_ns + thresholds::await_seen_ns(),
-            );
-            let fellow = |r: &&Await| {
-                r.holder != 0 && r.kind == own.kind && cx.same_place(r.stack, own.stack)
-            };
-            let rows = cx.await_samples_between(from, to).filter(fellow);
-            let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
-            let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
-            let found = holder(cx, &theirs, segment)?;
-            Some(Blocker { measured: false, by: Inference::FellowsHolder, ..found })
-        })
-        .or_else(|| usual_ender(cx, line.row, segment))
+    let list = match what {
+        For::Lock => OF_LOCK,
+        For::Notice => OF_NOTICE,
+        For::Library => OF_LIBRARY,
+        For::Future => OF_FUTURE,
+        For::Executor => OF_EXECUTOR,
+    };
+    candidate::best(cx, (segment, list), |ask| ask(cx, line, segment), |_| true)
 }
 
-/// The thread that most likely fulfilled the future that was awaited.
-pub fn fulfiller(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    holder::fulfiller(cx, segment, line.row.stack, line.seen_ns, line.until_ns, true)
+fn of_samples<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    one(holder(cx, line, segment))
 }
 
-/// The same of a future of `concurrent.futures` that no known executor fulfils: a thread of the
-/// program's own does, in whatever file, or a thread that it waited for.
-pub fn worker_of_any(
+/// The holder that was found for another request which waited at the same place at the same time:
+/// tasks behind the head of a line wait for what blocks the head.
+fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    let own = line.row;
+    let (from, to) = (
+        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
+        segment.to_ns + thresholds::await_seen_ns(),
+    );
+    let fellow =
+        |r: &&Await| r.holder != 0 && r.kind == own.kind && cx.same_place(r.stack, own.stack);
+    let rows = cx.await_samples_between(from, to).filter(fellow);
+    let Some(row) = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns)) else { return Vec::new() };
+    let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
+    let found = holder(cx, &theirs, segment);
+    one(found.map(|c| Blocker { measured: false, by: Inference::FellowsHolder, ..c }))
+}
+
+fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    one(usual_ender(cx, line.row, segment))
+}
+
+/// What another task knows may lead to the thread that works for it.
+fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    let found = likely_holder(cx, line, segment);
+    found.map(|c| Candidate::found_by(Inference::SameCode, c)).into_iter().collect()
+}
+
+/// A thread that shares a file with the task.
+fn of_thread<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    fulfiller(cx, line, segment, true)
+}
+
+/// A thread in whatever file, or one that it waited for: that says less.
+fn of_any_thread<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Vec<Candidate> {
+    let mut found = fulfiller(cx, line, segment, false);
+    found.iter_mut().for_each(|c| c.weight *= thresholds::half());
+    found
+}
+
+/// A thread that left a function when the await ended, or the last of the chain behind it.
+fn fulfiller(
     cx: &Context<'_>,
     line: &Awaited<'_>,
     segment: &Segment<'_>,
-) -> Option<Blocker> {
-    let in_any =
-        || holder::fulfiller(cx, segment, line.row.stack, line.seen_ns, line.until_ns, false);
-    fulfiller(cx, line, segment).or_else(in_any)
+    knows: bool,
+) -> Vec<Candidate> {
+    let Awaited { row, seen_ns, until_ns, .. } = *line;
+    let found = holder::fulfiller(cx, segment, row.stack, seen_ns, until_ns, knows);
+    found.map(|c| Candidate::found_by(Inference::LeftPlace, c)).into_iter().collect()
+}
+
+fn one(found: Option<Blocker>) -> Vec<Candidate> {
+    found.map(Candidate::of).into_iter().collect()
 }
 
 /// The task that is to end a wait is searched for seldom. So it is taken to be the one that was to
@@ -123,11 +210,7 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
 /// a full queue, a task of no request that awaits something outside of the process. Tasks of
 /// requests first; others only where none of a request fits. None when several at different places
 /// were seen so. An inference, never more. Cost: the samples of that time.
-pub fn likely_holder(
-    cx: &Context<'_>,
-    line: &Awaited<'_>,
-    segment: &Segment<'_>,
-) -> Option<Blocker> {
+fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let own = line.row;
     let file = cx.frames.innermost_user(own.stack)?.file;
     let package =
@@ -188,7 +271,7 @@ fn keep_tasks(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one: boo
         return;
     }
     let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
-    let candidate = |row: &&Await| Candidate {
+    let candidate = |row: &&Await| explain::Candidate {
         who: Subject::Task(row.task),
         place: cx.frames.innermost(row.stack),
         evidence: vec![Fact::SharesCode],

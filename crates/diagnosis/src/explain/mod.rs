@@ -97,6 +97,14 @@ ids! {
         CpuUser = "cpu-user",
         /// What kept the process from taking a request up.
         Arrival = "arrival",
+        /// The wait ran to its time limit: no thread ended it.
+        TimeLimit = "ran-to-time-limit",
+        /// Samples of the wait read which thread is joined.
+        ThreadEndRead = "joined-thread-read",
+        /// The thread that was seen until the join ended, and never behind it.
+        ThreadEnded = "ended-with-the-join",
+        /// What several inferences found, compared by weight.
+        Compared = "inferences-compared",
     }
 }
 
@@ -135,6 +143,8 @@ ids! {
         Ambiguous = "several-fit",
         /// It may have been there by chance.
         Chance = "may-be-chance",
+        /// A record shows that no thread of this process ended the wait.
+        Refuted = "a-record-refutes-it",
     }
 }
 
@@ -153,6 +163,8 @@ pub enum Fact {
     SharesCode,
     /// Its code releases a lock.
     Releases,
+    /// An inference names it, of which the evidence weighs so much.
+    Named(Inference, f64),
 }
 
 /// What is compared.
@@ -166,6 +178,8 @@ pub enum Subject {
     Code,
     /// A cause.
     Cause(Cause),
+    /// No thread of this process that may be named.
+    Nobody,
 }
 
 /// What became of a candidate.

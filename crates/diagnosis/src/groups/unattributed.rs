@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 use analysis::frames::Place;
 use analysis::thresholds;
 
+use crate::candidate::{OverWaits, Source};
 use crate::cause::Cause;
+use crate::claim::Weighed;
 use crate::context::Context;
 use crate::ended_by::{inside_during, past_acquire_line, recurring};
+use crate::explain::Inference;
 use crate::groups::{self, Group};
 
 /// Function and file.
@@ -21,6 +24,17 @@ type Function = (String, String);
 fn function(place: &Option<Place>) -> Option<Function> {
     place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()))
 }
+
+/// An inference about several waits at one place.
+type Ask = fn(&Context<'_>, &[Weighed<'_>]) -> Option<OverWaits>;
+
+/// Which thread blocked the waits of a group.
+const OVER_WAITS: &[Source<Ask>] = &[
+    (Inference::Recurring, recurring::by_records),
+    (Inference::RecurringExit, recurring::by_exits),
+    (Inference::PastTheLine, past_acquire_line::holders),
+    (Inference::InsideDuring, inside_during::holder),
+];
 
 /// Infers the blocker of waits without a known one. Waits at several places whose culprit turns out
 /// to be the same are one matter.
@@ -35,18 +49,8 @@ pub(crate) fn name_blockers<'c>(
         let to = if group.culprit.is_some() { &mut joined } else { &mut unheld };
         to.push(group);
     }
-    for mut group in unheld {
-        let inferences = [
-            recurring::name_blockers,
-            past_acquire_line::name_blockers,
-            inside_during::name_blockers,
-        ];
-        for name in inferences {
-            if group.culprit.is_none() {
-                name(cx, &mut group.slices);
-                group = groups::finish(cx, cause, group.slices);
-            }
-        }
+    for group in unheld {
+        let mut group = with_blockers(cx, cause, group);
         let own = function(&group.culprit);
         match joined.iter_mut().find(|g| own.is_some() && function(&g.culprit) == own) {
             Some(one) => {
@@ -57,6 +61,28 @@ pub(crate) fn name_blockers<'c>(
         }
     }
     joined
+}
+
+/// A group with the blockers of the heaviest candidate that gives it a culprit.
+fn with_blockers<'c>(cx: &Context<'c>, cause: Cause, group: Group<'c>) -> Group<'c> {
+    let found = cx.order.of(OVER_WAITS).filter_map(|(_, ask)| ask(cx, &group.slices));
+    let mut found: Vec<OverWaits> = found.collect();
+    found.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.by.cmp(&b.by)));
+    let named = |group: &Group<'_>| -> Vec<_> {
+        group.slices.iter().map(|w| w.slice.claim.blocker).collect()
+    };
+    let before = named(&group);
+    let mut group = groups::finish(cx, cause, group.slices);
+    for blockers in found.into_iter().map(|c| c.blockers).chain([before]) {
+        if group.culprit.is_some() {
+            break;
+        }
+        for (w, blocker) in group.slices.iter_mut().zip(blockers) {
+            w.slice.claim.blocker = blocker;
+        }
+        group = groups::finish(cx, cause, group.slices);
+    }
+    group
 }
 
 /// Waits whose holder was not seen join waits at the same place whose holder was, when that is

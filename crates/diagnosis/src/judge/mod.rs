@@ -17,6 +17,7 @@ use crate::explain::trace::Trace;
 use crate::finding::{Diagnosis, Finding, Suspect};
 use crate::groups::{divide, weigh};
 use crate::judge::material::Material;
+use crate::order::Order;
 use crate::reported::{own_cost, repeats};
 
 /// Most findings reported.
@@ -30,7 +31,16 @@ const MOST_SLOW: usize = 200;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
-    judged(capture, limit_ns, Trace::default())
+    judged(capture, limit_ns, Trace::default(), Order::default())
+}
+
+/// The same verdict: for a test that rules and inferences may be asked in any order.
+pub fn diagnose_in_order<'c>(
+    capture: &'c Capture,
+    limit_ns: impl Fn(&str) -> u64,
+    order: Order,
+) -> Diagnosis<'c> {
+    judged(capture, limit_ns, Trace::default(), order)
 }
 
 /// The same verdict, and why each finding says what it says. Cost: a few requests of each finding
@@ -39,13 +49,18 @@ pub fn diagnose_explained<'c>(
     capture: &'c Capture,
     limit_ns: impl Fn(&str) -> u64,
 ) -> Diagnosis<'c> {
-    judged(capture, limit_ns, Trace::on())
+    judged(capture, limit_ns, Trace::on(), Order::default())
 }
 
-fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace) -> Diagnosis<'c> {
+fn judged<'c>(
+    capture: &'c Capture,
+    limit_ns: impl Fn(&str) -> u64,
+    trace: Trace,
+    order: Order,
+) -> Diagnosis<'c> {
     let mut requests = Requests::divide(capture, limit_ns);
     let mut cx = Context::judged(capture, requests.threshold_ns);
-    cx.trace = trace;
+    (cx.trace, cx.order) = (trace, order);
     let slow = count(&requests.slow);
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
     let excess_ns = requests.excess_ns();

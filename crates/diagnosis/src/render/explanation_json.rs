@@ -105,6 +105,7 @@ fn subject(capture: &Capture, who: &Subject) -> Value {
         Subject::Task(id) => json!(format!("task {id:x}")),
         Subject::Code => json!("code"),
         Subject::Cause(cause) => json!(cause.text()),
+        Subject::Nobody => Value::Null,
     }
 }
 
@@ -125,6 +126,7 @@ fn fact(fact: &Fact) -> Value {
         Fact::Chance(chance) => part("chance", *chance, None, "part"),
         Fact::SharesCode => part("shares-code", 1.0, None, "count"),
         Fact::Releases => part("releases-a-lock", 1.0, None, "count"),
+        Fact::Named(by, weight) => part(by.id(), *weight, None, "likelihood-ratio"),
     }
 }
 

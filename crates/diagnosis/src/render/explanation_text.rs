@@ -172,6 +172,7 @@ impl Shown<'_> {
             Subject::Task(id) => format!("task {id:x}{at}"),
             Subject::Code => format!("code{at}"),
             Subject::Cause(cause) => cause.text().to_owned(),
+            Subject::Nobody => "no thread of this process".to_owned(),
         }
     }
 
@@ -203,6 +204,7 @@ fn fact(fact: &Fact) -> String {
         Fact::Chance(chance) => format!("chance {chance:.1e}"),
         Fact::SharesCode => "shares code".to_owned(),
         Fact::Releases => "releases a lock".to_owned(),
+        Fact::Named(by, weight) => format!("{}, likelihood ratio {weight}", by.id()),
     }
 }
 

@@ -38,6 +38,7 @@ mod retries_leaks_and_rare_samples;
 mod several_places_wait_for_one;
 mod the_ids_of_explanations_are_on_their_page;
 mod the_json_of_a_verdict_has_the_names_of_its_page;
+mod the_weights_of_evidence_are_on_their_page;
 mod threads_of_native_libraries;
 mod threads_that_always_run_ended_no_wait;
 mod unsampled_waits_of_normal_requests;

@@ -5,4 +5,5 @@ mod critical_paths_sum_to_the_request;
 mod explained_verdicts;
 mod golden_captures;
 mod rewriting_captures;
+mod the_order_of_inferences_decides_nothing;
 mod verdicts_fit_a_terminal;
