@@ -20,6 +20,7 @@ pub mod fds;
 pub mod file_locks;
 pub mod fork;
 mod kept;
+mod latch;
 pub mod local;
 pub mod lock_owners;
 pub mod map;

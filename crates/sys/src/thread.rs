@@ -6,6 +6,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
 use std::sync::Arc;
 
+use crate::latch::Latch;
+
 /// Kernel thread id of the caller. A syscall (0.1-0.2 us); callers cache it.
 pub fn tid() -> u32 {
     // SAFETY: gettid takes no argument and cannot fail.
@@ -190,14 +192,27 @@ const STACK: usize = 512 * 1024;
 pub struct Quiet {
     /// None: joined.
     id: Option<libc::pthread_t>,
-    over: Arc<AtomicBool>,
+    life: Arc<Life>,
+}
+
+/// What a thread reports to the one that started it.
+#[derive(Debug)]
+struct Life {
+    is_named: Latch,
+    is_over: AtomicBool,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life { is_named: Latch::new(), is_over: AtomicBool::new(false) }
+    }
 }
 
 impl Quiet {
     /// Whether its body is over; the thread itself may need a moment more.
     pub fn is_finished(&self) -> bool {
         // Acquire: pairs with the release behind the body.
-        self.over.load(Ordering::Acquire)
+        self.life.is_over.load(Ordering::Acquire)
     }
 
     /// Waits for its end.
@@ -225,7 +240,7 @@ struct Start {
     /// The kernel gives a thread the table of descriptors of the one that starts it.
     table: u32,
     body: Body,
-    over: Arc<AtomicBool>,
+    life: Arc<Life>,
 }
 
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and
@@ -235,26 +250,27 @@ struct Start {
 /// when it begins and when it ends. A child that was forked at such a moment never gets that lock,
 /// so its own threads would not begin.
 ///
+/// It has its name when this returns: the caller may fork right behind, and CPython counts the
+/// threads that have no name of ours. The thread names itself, since a name from outside is written
+/// to a file of /proc, which would be open in the host's table for a moment. Until then the caller
+/// takes no signal, so no handler of the host can fork it while it waits; and in a child that
+/// another thread forks, the caller does not exist.
+///
 /// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread.
 pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Quiet> {
     let mut short = [0; 16];
     short.iter_mut().take(15).zip(name.bytes()).for_each(|(to, from)| *to = from);
-    let over = Arc::new(AtomicBool::new(false));
-    let table = crate::ours::heritage();
-    let start = Box::new(Start { name: short, table, body: Box::new(body), over: over.clone() });
-    let start = Box::into_raw(start);
+    let (life, table) = (Arc::new(Life::new()), crate::ours::heritage());
+    let start = Start { name: short, table, body: Box::new(body), life: life.clone() };
+    let start = Box::into_raw(Box::new(start));
     let old = block_all_signals();
     // SAFETY: `start` is whole, and `begin` takes it over.
     let made = unsafe { create(start.cast()) };
-    restore_signals(&old);
-    if let Ok(id) = made {
-        // The thread does so itself when it runs; but the caller may fork before, and CPython
-        // counts the threads that do not have a name of ours. An error: no descriptor was left.
-        // SAFETY: the thread is joinable and nobody joined it, so its id is valid even if it ended;
-        // the name ends with a NUL.
-        unsafe { libc::pthread_setname_np(id, short.as_ptr().cast()) };
+    if made.is_ok() {
+        life.is_named.wait();
     }
-    made.map(|id| Quiet { id: Some(id), over }).inspect_err(|_| {
+    restore_signals(&old);
+    made.map(|id| Quiet { id: Some(id), life }).inspect_err(|_| {
         // SAFETY: no thread began, so it is still ours.
         drop(unsafe { Box::from_raw(start) });
     })
@@ -288,13 +304,14 @@ unsafe fn create(start: *mut c_void) -> io::Result<libc::pthread_t> {
 
 extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     // SAFETY: from `Box::into_raw` in `spawn_quiet`, for this thread alone.
-    let Start { name, table, body, over } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { name, table, body, life } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     crate::ours::inherit(table);
     // SAFETY: the name ends with a NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+    life.is_named.open();
     // A panic must not leave a function that C calls; its message is printed already.
     let _ = catch_unwind(AssertUnwindSafe(body));
-    over.store(true, Ordering::Release);
+    life.is_over.store(true, Ordering::Release);
     std::ptr::null_mut()
 }
 
