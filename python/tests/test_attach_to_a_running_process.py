@@ -81,6 +81,36 @@ def test_a_running_program_is_recorded_from_then_on_and_again_after_a_detach(ben
     assert program.ends() == ("['names'] 1\n", "")
 
 
+def test_the_search_path_is_left_alone_and_the_package_is_as_an_import_makes_it(bench: Bench) -> None:
+    """The program cannot find dashcam itself, and watches its `sys.path`."""
+    program = Program(bench, """
+        import importlib.machinery
+        folders = [folder for folder in sys.path if os.path.exists(os.path.join(folder, "dashcam"))]
+        changes = []
+        class Watched(list): pass
+        for name in set(vars(list)) - set(dir(tuple)) | {"__setitem__", "__delitem__", "__iadd__", "__imul__"}:
+            def change(self, *given, name=name):
+                changes.append(name)
+                return getattr(list, name)(self, *given)
+            setattr(Watched, name, change)
+        sys.path = Watched(folder for folder in sys.path if folder not in folders)
+        changes.clear()  # of its own making
+        watched, finders, hooks, before = sys.path, list(sys.meta_path), list(sys.path_hooks), list(sys.path)
+        works()
+        print(changes, sys.path is watched, list(watched) == before, sys.meta_path == finders, sys.path_hooks == hooks)
+        import dashcam
+        ordinary = importlib.machinery.PathFinder.find_spec("dashcam", folders)
+        def found(spec):
+            loader = type(spec.loader).__name__, spec.loader.name, spec.loader.path
+            return loader, spec.origin, spec.cached, spec.submodule_search_locations, spec.has_location, spec.parent
+        assert found(dashcam.__spec__) == found(ordinary), (found(dashcam.__spec__), found(ordinary))
+        assert dashcam.__spec__.loader is dashcam.__loader__ and dashcam.__path__ == ordinary.submodule_search_locations
+    """)
+    attached = bench.dashcam("attach", program.pid, "--out", "here")
+    assert (attached.returncode, attached.stderr) == (0, ""), attached
+    assert program.ends() == ("[] True True True True\n", "")
+
+
 def test_a_folder_that_cannot_have_captures_is_reported(bench: Bench) -> None:
     program = Program(bench, "works()")
     attached = bench.dashcam("attach", program.pid, "--out", str(bench.write("a_file", "") / "captures"))

@@ -28,15 +28,24 @@ def _begin(folder, pid, package, settings, tree):
         os.close(file)
         os.rename(folder + "/answer.new", folder + "/answer.json")
 
+    def load():
+        # As `import dashcam` with the folder on sys.path, which the program may read, replace or
+        # watch meanwhile, and which may lead to another dashcam.
+        import sys
+        from importlib import _bootstrap, util
+
+        own = package + "/dashcam"
+        spec = util.spec_from_file_location("dashcam", own + "/__init__.py", submodule_search_locations=[own])
+        # The lock of every import of this name: another thread may import it, too.
+        with _bootstrap._ModuleLockManager("dashcam"):
+            if "dashcam" not in sys.modules:
+                _bootstrap._load_unlocked(spec)
+
     def start():
         try:
-            import sys
+            load()
+            from dashcam import _attached
 
-            sys.path.append(package)
-            try:
-                from dashcam import _attached
-            finally:
-                sys.path.remove(package)
             state = _attached.start(settings, tree)
         except BaseException as error:
             state = {"ok": False, "error": "%s: %s" % (type(error).__name__, error)}
