@@ -53,9 +53,51 @@ pub fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
+/// The exception that is set, taken. Unlike `PyErr::fetch` it returns that of a panic of ours, too,
+/// which must not unwind through a function that C calls.
+pub fn fetched(py: Python<'_>) -> PyErr {
+    // SAFETY: the GIL is held; references that the calls give are owned.
+    let value = unsafe { Bound::from_owned_ptr_or_opt(py, take_raised()) };
+    value.map_or_else(|| PyRuntimeError::new_err("no exception is set"), PyErr::from_value)
+}
+
+/// The exception that is set, with its traceback, owned; NULL for none.
+#[cfg(Py_3_12)]
+unsafe fn take_raised() -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL.
+    unsafe { ffi::PyErr_GetRaisedException() }
+}
+
+#[cfg(not(Py_3_12))]
+unsafe fn take_raised() -> *mut ffi::PyObject {
+    use std::ptr::null_mut;
+    let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+    // SAFETY: the caller holds the GIL; the calls write the three places, whose references are
+    // owned then.
+    unsafe {
+        ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
+        if !kind.is_null() {
+            ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
+        }
+        if !value.is_null() && !trace.is_null() {
+            ffi::PyException_SetTraceback(value, trace);
+        }
+        ffi::Py_XDECREF(kind);
+        ffi::Py_XDECREF(trace);
+    }
+    value
+}
+
+/// Whether an exception is a panic, by the name that PyO3 gives its type: `PanicException` derives
+/// from BaseException, but interrupts nothing.
+fn is_panic(py: Python<'_>, error: &PyErr) -> bool {
+    let name = error.get_type(py).name();
+    name.is_ok_and(|name| name.to_str().is_ok_and(|name| name == "PanicException"))
+}
+
 /// The error, if it can be ignored. Err: it interrupts the program, and is set again.
 pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
-    match error.is_instance_of::<PyException>(py) {
+    match error.is_instance_of::<PyException>(py) || is_panic(py, &error) {
         true => Ok(error),
         false => {
             error.restore(py);

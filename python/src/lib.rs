@@ -14,6 +14,7 @@ mod disguise;
 mod event_loop;
 mod hooks;
 mod kept;
+mod made;
 mod marks;
 mod metrics;
 mod moments;

@@ -18,6 +18,7 @@ use pyo3::types::PyDict;
 use recorder::Recorder;
 use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
 
+use crate::made::Text;
 use crate::{names, under_gil};
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
@@ -199,17 +200,17 @@ fn wake_and_look(py: Python<'_>) -> Option<&'static Recorder> {
 
 /// The state as JSON text.
 #[pyfunction]
-pub fn status_json(py: Python<'_>) -> String {
+pub fn status_json(py: Python<'_>) -> Text {
     wake(py);
-    dashcam::status_json()
+    Text(dashcam::status_json())
 }
 
 /// Saves a capture now; its path. OSError: not recording, or not writable.
 #[pyfunction]
-pub fn snap(py: Python<'_>, reason: &str) -> PyResult<String> {
+pub fn snap(py: Python<'_>, reason: &str) -> PyResult<Text> {
     wake(py);
     let saved = py.detach(|| dashcam::snap(reason));
-    saved.map(|path| path.display().to_string()).map_err(PyOSError::new_err)
+    saved.map(|path| Text(path.display().to_string())).map_err(PyOSError::new_err)
 }
 
 /// Whether records are taken.

@@ -12,6 +12,7 @@ use format::trace::{self as told, Link, SpanKind, Status, Trace};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
+use crate::made::Text;
 use crate::moments::with_dict;
 use crate::names;
 use crate::process::wake;
@@ -23,25 +24,25 @@ const LINKS_MOST: usize = 16;
 
 /// The header `traceparent` for calls made now; None outside of any request and span.
 #[pyfunction]
-pub fn traceparent(py: Python<'_>) -> Option<String> {
+pub fn traceparent(py: Python<'_>) -> Option<Text> {
     wake(py);
-    dashcam::traceparent_of(names::current(py))
+    dashcam::traceparent_of(names::current(py)).map(Text)
 }
 
 /// The header `tracestate` that came with the current request.
 #[pyfunction]
-pub fn tracestate(py: Python<'_>) -> Option<String> {
+pub fn tracestate(py: Python<'_>) -> Option<Text> {
     match names::current(py) {
         0 => None,
-        request => dashcam::tracestate_of(request),
+        request => dashcam::tracestate_of(request).map(Text),
     }
 }
 
 /// The trace id of the current request, 32 hex digits; None outside of any request and span.
 #[pyfunction]
-pub fn trace_id(py: Python<'_>) -> Option<String> {
+pub fn trace_id(py: Python<'_>) -> Option<Text> {
     wake(py);
-    dashcam::trace_id_of(names::current(py))
+    dashcam::trace_id_of(names::current(py)).map(Text)
 }
 
 /// Makes an open request part of its caller's trace. False: the header is not valid.

@@ -30,16 +30,17 @@ mod in_place;
 mod stand_in;
 
 use std::cell::Cell;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::call::unless_it_interrupts;
-use crate::names;
+use crate::call::{fetched, quietly, unless_it_interrupts};
+use crate::kept::word;
 use crate::process::arm_late;
+use crate::{made, names};
 
 pub use builtins::hook_builtins;
 
@@ -135,8 +136,15 @@ impl Original {
             let (args, named) = (ffi::PyTuple_GET_ITEM(given, 0), ffi::PyTuple_GET_ITEM(given, 1));
             let args = Bound::from_borrowed_ptr(py, args).cast_into_unchecked::<PyTuple>();
             let named = Bound::from_borrowed_ptr(py, named).cast_into_unchecked::<PyDict>();
-            let Ok(names) = PyTuple::new(py, named.keys()) else { return null_mut() };
-            let held: Vec<Bound<'_, PyAny>> = args.iter().chain(named.values()).collect();
+            let (keys, values): (Vec<_>, Vec<_>) = named.iter().unzip();
+            let names = match made::tuple(py, &keys) {
+                Ok(names) => names,
+                Err(error) => {
+                    error.restore(py);
+                    return null_mut();
+                }
+            };
+            let held: Vec<Bound<'_, PyAny>> = args.iter().chain(values).collect();
             let raw: Vec<*mut ffi::PyObject> = held.iter().map(Bound::as_ptr).collect();
             let keywords = if names.is_empty() { null_mut() } else { names.as_ptr() };
             self.call(Arguments { first: raw.as_ptr(), flagged: args.len(), keywords })
@@ -261,7 +269,7 @@ impl Hook {
             let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
             ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
             let name = match kind.is_null() {
-                true => PyString::new(Python::assume_attached(), "").into_ptr(),
+                true => ffi::PyUnicode_FromStringAndSize(null(), 0),
                 false => ffi::PyObject_GetAttrString(kind, c"__name__".as_ptr()),
             };
             let answer = match name.is_null() {
@@ -305,13 +313,13 @@ impl Hook {
     unsafe fn forgive(&self, original: &Original) -> bool {
         // SAFETY: promised by the caller; an exception is set.
         let py = unsafe { Python::assume_attached() };
-        let error = PyErr::fetch(py);
+        let error = fetched(py);
         let Ok(error) = unless_it_interrupts(py, error) else { return false };
         if !self.complained.replace(true) {
             // SAFETY: held by the caller.
             let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
-            let said = function.getattr("__qualname__").map(|name| name.to_string());
-            let name = said.unwrap_or_else(|_| "a function".to_owned());
+            let name = || function.getattr(word!(py, "__qualname__")).map(|name| name.to_string());
+            let name = quietly(None, || name().ok()).unwrap_or_else(|| "a function".to_owned());
             note(py, &format!("{name}: what is recorded of its calls failed once: {error}"));
         }
         true
@@ -320,9 +328,12 @@ impl Hook {
 
 /// Reports it in `status()`.
 pub fn note(py: Python<'_>, text: &str) {
-    let notice = || py.import("dashcam._process")?.call_method1("notice", (text,));
+    let notice = || {
+        let module = py.import(word!(py, "dashcam._process"))?;
+        module.call_method1(word!(py, "notice"), (made::text(py, text)?,))
+    };
     // There is nowhere to report a failure of this.
-    drop(notice());
+    quietly((), || drop(notice()));
 }
 
 /// A hook with these actions.

@@ -14,6 +14,7 @@ use sys::cell::StaticRef;
 use super::arguments::{wrong, Arguments};
 use super::{put, Op, KINDS};
 use crate::call::{guarded, leaked, method, none};
+use crate::made;
 
 /// The object. All zero (as when the type is called from Python) is a handle without a series.
 #[repr(C)]
@@ -151,7 +152,8 @@ pub(super) fn make<'py>(
         return Err(pyo3::exceptions::PyRuntimeError::new_err("dashcam is not imported"));
     };
     let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let text = PyString::new(py, &format!("{}{{{}}}", name.to_string_lossy(), tags.join(",")));
+    let text = format!("{}{{{}}}", name.to_string_lossy(), tags.join(","));
+    let text = made::text(py, &text)?;
     // SAFETY: the type is ours, with room for a `Handle`, zeroed; nothing else has the object yet.
     unsafe {
         let made = ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0);

@@ -21,11 +21,12 @@ use ::metrics::{registry, Series, Shard};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString};
 use sys::cell::StaticRef;
 
 use crate::call::{add_functions, guarded, method, none};
 use crate::kept::Dict;
+use crate::made;
 use crate::process::wake;
 use arguments::Arguments;
 use handle::Handle;
@@ -186,8 +187,8 @@ fn handle_of<'py>(
             for (key, value) in &pairs {
                 words.extend([key.clone().into_any(), value.clone().into_any()]);
             }
-            words.push(rate.into_pyobject(py)?.into_any());
-            PyTuple::new(py, words)?.into_any()
+            words.push(made::float(py, rate)?);
+            made::tuple(py, &words)?.into_any()
         }
     };
     if let Some(found) = dict.get_item(&key)? {

@@ -24,6 +24,7 @@ use recorder::Recorder;
 
 use super::request;
 use crate::kept::word;
+use crate::made::Id;
 use crate::process::recording;
 
 /// At most this many names are made from paths; all others are `METHOD (other)`.
@@ -253,11 +254,11 @@ pub fn request_arrives(
     on_loop: bool,
     connection: Option<&Bound<'_, PyAny>>,
     enter: bool,
-) -> PyResult<u64> {
+) -> PyResult<Id> {
     let py = method.py();
-    let Some(recorder) = recording(py) else { return Ok(0) };
+    let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
-    begin(py, recorder, (&method, &path), on_loop, connection, enter)
+    begin(py, recorder, (&method, &path), on_loop, connection, enter).map(Id)
 }
 
 /// Begins an ASGI request that another context will work for: named by its path, from the time when
@@ -268,22 +269,19 @@ pub fn asgi_arrives(
     method: &Bound<'_, PyString>,
     path: &Bound<'_, PyString>,
     transport: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
+) -> PyResult<Id> {
     let py = method.py();
-    let Some(recorder) = recording(py) else { return Ok(0) };
+    let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let fd = transport.map_or(Ok(-1), descriptor_of)?;
     let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
-    begin_on(py, recorder, (&method, &path), true, fd, false)
+    begin_on(py, recorder, (&method, &path), true, fd, false).map(Id)
 }
 
 /// As `asgi_arrives`, for a scope with any content, and with its caller's trace.
 #[pyfunction]
 #[pyo3(signature = (scope, transport = None))]
-pub fn asgi_begins(
-    scope: &Bound<'_, PyAny>,
-    transport: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
-    begin_asgi(scope, transport, false)
+pub fn asgi_begins(scope: &Bound<'_, PyAny>, transport: Option<&Bound<'_, PyAny>>) -> PyResult<Id> {
+    begin_asgi(scope, transport, false).map(Id)
 }
 
 /// Begins the request of a scope. With `enter` the calling context works for it from here on.
@@ -381,7 +379,7 @@ fn latin(bytes: &Bound<'_, PyBytes>) -> String {
 /// Gives the current request, if there is one, the name `METHOD route`.
 #[pyfunction]
 pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
-    request_named(request::current_request(method.py()), method, route);
+    request_named(crate::names::open(method.py()), method, route);
 }
 
 /// Gives an open request the name `METHOD route`, if both are texts: the values of a client or a

@@ -45,6 +45,7 @@ use crate::call::{quietly, unless_it_interrupts, Definition};
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::hooks::note;
 use crate::kept::word;
+use crate::made;
 use crate::process::recording;
 
 /// The type of `Sender`.
@@ -216,7 +217,7 @@ fn of_cycle<'py>(
         return Ok(None);
     }
     static SERVED: Definition = Definition::new(c"application", served);
-    let state = (id, application).into_pyobject(py)?;
+    let state = made::tuple(py, &[made::int(py, id)?, application.clone()])?;
     SERVED.with(state.into_any()).map(Some)
 }
 
@@ -253,7 +254,9 @@ unsafe fn serve(
         quietly((), || request::request_enter(py, id));
         let sender = Sender::new(id, *args.add(2));
         if sender.is_null() {
-            return null_mut();
+            ffi::PyErr_Clear();
+            quietly((), || request::end(py, id, false, ""));
+            return ffi::PyObject_Vectorcall(application, args, 3, null_mut());
         }
         // The place in front is for a callable that puts its `self` there.
         let given = [null_mut(), *args, *args.add(1), sender.cast()];
@@ -346,7 +349,7 @@ unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
     let scope = unsafe { Bound::from_borrowed_ptr(py, scope) };
     let kind = || item(&scope, word!(py, "type"))?.cast_into::<PyString>().ok();
     recording(py).is_some()
-        && request::current_request(py) == 0
+        && crate::names::open(py) == 0
         && kind().is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "http"))
 }
 

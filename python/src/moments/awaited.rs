@@ -25,7 +25,6 @@ use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::asgi::Sender;
 use super::aside::Aside;
@@ -80,7 +79,7 @@ struct Passing {
 }
 
 /// `made` in a `Passing`; `made` itself if it cannot be awaited, which the awaiting code will
-/// report. NULL: an exception is set. Takes over both references.
+/// report, or there is no memory. NULL: an exception is set. Takes over both references.
 ///
 /// Safety: the GIL is held, both objects are alive.
 pub(super) unsafe fn pass(
@@ -160,8 +159,19 @@ unsafe fn pass_with(
     first: First,
     more: [*mut ffi::PyObject; 3],
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL and all objects.
+    // SAFETY: the caller holds the GIL and all objects. The memory of a `Passing` is not shared
+    // before all fields are set; without that it is freed with the reference to its type.
     unsafe {
+        let class = PASSING.class.get();
+        let passing: *mut Passing = ffi::PyObject_GC_New(class);
+        if passing.is_null() {
+            // The program's own object is awaited, by no request of ours.
+            ffi::PyErr_Clear();
+            (*sender).abandon("");
+            more.into_iter().for_each(|one| ffi::Py_XDECREF(one));
+            ffi::Py_DECREF(sender.cast());
+            return made;
+        }
         let inner = match awaitable(made) {
             Ok(inner) => inner,
             Err(error) => {
@@ -171,18 +181,14 @@ unsafe fn pass_with(
                     _ => (),
                 }
                 let aside = Aside::take();
+                ffi::PyObject_GC_Del(passing.cast());
+                ffi::Py_DECREF(class.cast());
                 more.into_iter().for_each(|one| ffi::Py_XDECREF(one));
                 ffi::Py_DECREF(sender.cast());
                 aside.put_back();
                 return error;
             }
         };
-        let passing: *mut Passing = ffi::PyObject_GC_New(PASSING.class.get());
-        if passing.is_null() {
-            ffi::Py_DECREF(inner);
-            ffi::Py_DECREF(sender.cast());
-            return null_mut();
-        }
         (&raw mut (*passing).inner).write(Cell::new(inner));
         (&raw mut (*passing).sender).write(Cell::new(sender));
         (&raw mut (*passing).role).write(role);
@@ -261,7 +267,7 @@ impl Passing {
             return Ok(());
         };
         match (first, scope) {
-            (First::Begin, Some(scope)) if request::current_request(py) == 0 => {
+            (First::Begin, Some(scope)) if crate::names::open(py) == 0 => {
                 let begin = || arrivals::begin_asgi(&scope, transport.as_ref(), true);
                 sender.begin(quietly(Ok(0), begin)?);
             }
@@ -526,9 +532,9 @@ unsafe extern "C" fn attribute(
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`.
     unsafe {
-        let (passing, py) = (&*object.cast::<Passing>(), Python::assume_attached());
+        let passing = &*object.cast::<Passing>();
         match passing.coroutine().is_null() {
-            true => PyString::new(py, "<awaitable>").into_ptr(),
+            true => ffi::PyUnicode_FromString(c"<awaitable>".as_ptr()),
             false => ffi::PyObject_Repr(passing.coroutine()),
         }
     }

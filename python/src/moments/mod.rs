@@ -38,7 +38,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::{add_functions, guarded, leaked, method, none};
-use crate::names;
+use crate::{made, names};
 use given::{exactly, read};
 use object::{Kind, Moment};
 use request::Requests;
@@ -236,7 +236,7 @@ unsafe extern "C" fn repr<K: Kind>(object: *mut ffi::PyObject) -> *mut ffi::PyOb
         guarded(|py| {
             let name = Bound::from_borrowed_ptr(py, (*object.cast::<Moment>()).name.get());
             let text = format!("<dashcam.{} {}>", K::NOUN, name.repr()?.to_string_lossy());
-            Ok(PyString::new(py, &text).into_ptr())
+            Ok(made::text(py, &text)?.into_ptr())
         })
     }
 }
@@ -263,7 +263,7 @@ unsafe extern "C" fn attributes_of(
     unsafe {
         guarded(|py| {
             let moment = &*object.cast::<Moment>();
-            let dict = PyDict::new(py);
+            let dict = made::dict(py)?;
             for at in 0..moment.count.get() as usize {
                 let key = Bound::from_borrowed_ptr(py, moment.keys[at].get());
                 dict.set_item(key, Bound::from_borrowed_ptr(py, moment.values[at].get()))?;

@@ -22,14 +22,14 @@ use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 use super::arrivals::{item, request_named};
 use super::handed::work;
 use super::{request, wsgi};
 use crate::call::{function_of, guarded, method, none, quietly, Fast};
 use crate::kept::word;
-use crate::names;
+use crate::{made, names};
 
 /// The arguments of a call by position.
 ///
@@ -64,14 +64,15 @@ pub(super) unsafe extern "C" fn hand_over<const AT: usize>(
             let one = |at: usize| Bound::from_borrowed_ptr(py, *args.add(at));
             let mut given: Vec<_> = (0..count as usize).map(one).collect();
             given[AT] = work(request, &given[AT])?;
-            let named = PyDict::new(py);
+            let named = made::dict(py)?;
             if !keywords.is_null() {
                 let keys = Bound::from_borrowed_ptr(py, keywords).cast_into::<PyTuple>()?;
                 for (key, at) in keys.iter().zip(count as usize..) {
                     named.set_item(key, one(at))?;
                 }
             }
-            Ok((PyTuple::new(py, given)?, named).into_pyobject(py)?.into_ptr())
+            let given = made::tuple(py, &given)?.into_any();
+            Ok(made::tuple(py, &[given, named.into_any()])?.into_ptr())
         })
     }
 }

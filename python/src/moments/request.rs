@@ -10,6 +10,7 @@ use super::attributes;
 use super::object::{Kind, Moment, Pool};
 use super::span::{with_attributes, with_kind};
 use crate::event_loop;
+use crate::made::Id;
 use crate::names;
 use crate::process::recording;
 use crate::safe_point;
@@ -90,10 +91,10 @@ const PROMPT_MS: u32 = 15;
 /// `request_enter`.
 #[pyfunction]
 #[pyo3(signature = (name, on_loop = false, fd = -1, enter = true))]
-pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> u64 {
-    let Some(recorder) = recording(name.py()) else { return 0 };
+pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> Id {
+    let Some(recorder) = recording(name.py()) else { return Id(0) };
     let id = names::request_name(recorder, name);
-    begin(name.py(), id, on_loop, fd, enter)
+    Id(begin(name.py(), id, on_loop, fd, enter))
 }
 
 /// As `request_begin`, with a known name.
@@ -194,6 +195,6 @@ pub fn request_rename(id: u64, name: &Bound<'_, PyString>) {
 
 /// The id of the open request this context works for; 0 none.
 #[pyfunction]
-pub fn current_request(py: Python<'_>) -> u64 {
-    names::open(py)
+pub fn current_request(py: Python<'_>) -> Id {
+    Id(names::open(py))
 }

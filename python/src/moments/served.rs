@@ -29,11 +29,11 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::bound::wrong_call;
 use super::{arrivals, attributes, request};
-use crate::call::{function_of, method, quietly, unless_it_interrupts};
+use crate::call::{fetched, function_of, method, quietly, unless_it_interrupts};
 use crate::hooks::note;
 use crate::kept::word;
-use crate::names;
 use crate::process::recording;
+use crate::{made, names};
 
 extern "C" {
     static mut PyMethod_Type: ffi::PyTypeObject;
@@ -168,7 +168,7 @@ impl Serving {
             Asking::Function(asked) => {
                 let all = std::iter::once(Some(server.clone())).chain((1..=rest.len()).map(at));
                 let all: Vec<_> = all.flatten().collect();
-                asked.bind(py).call1(PyTuple::new(py, all)?)?.extract()?
+                asked.bind(py).call1(made::tuple(py, &all)?)?.extract()?
             }
         };
         let Some(recorder) = recording(py) else { return Ok(0) };
@@ -192,7 +192,7 @@ impl Serving {
     ) -> *mut ffi::PyObject {
         let py = server.py();
         if result.is_null() {
-            let error = PyErr::fetch(py);
+            let error = fetched(py);
             quietly((), || end_with(py, id, &error));
             error.restore(py);
             return result;
@@ -225,7 +225,7 @@ impl Serving {
     ) -> PyResult<Option<T>> {
         let error = match found {
             Ok(found) => return Ok(Some(found)),
-            Err(error) => unless_it_interrupts(py, error).map_err(|()| PyErr::fetch(py))?,
+            Err(error) => unless_it_interrupts(py, error).map_err(|()| fetched(py))?,
         };
         if !self.complained.swap(true, Ordering::Relaxed) {
             let name = server.get_type().fully_qualified_name();
@@ -261,7 +261,7 @@ impl Parsed {
             (Some(parent), true) => {
                 let states = values(b"TRACESTATE")?;
                 let states: Vec<_> = states.iter().map(|it| it.to_string_lossy()).collect();
-                let state = PyString::new(py, &states.join(",")).into_any();
+                let state = made::text(py, &states.join(","))?.into_any();
                 Asked(method, path, connection, parent.into_any(), state)
             }
             _ => Asked(method, path, connection, none.clone(), none),

@@ -21,7 +21,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{arrivals, attributes, request};
+use crate::call::{fetched, quietly, unless_it_interrupts};
 use crate::event_loop::imported;
+use crate::hooks::note;
 use crate::kept::word;
 use crate::names;
 use crate::process::recording;
@@ -43,7 +45,7 @@ pub fn wsgi_call<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = application.py();
     let id = match environ.cast::<PyDict>() {
-        Ok(environ) if names::open(py) == 0 => begin(environ)?,
+        Ok(environ) if names::open(py) == 0 => begin_or_note(environ)?,
         _ => 0,
     };
     if id != 0 {
@@ -63,6 +65,21 @@ pub fn wsgi_call<'py>(
             Err(error)
         }
     }
+}
+
+/// As `begin`; a fault of ours goes into `status()`, once. Err: an exception that interrupts the
+/// program.
+fn begin_or_note(environ: &Bound<'_, PyDict>) -> PyResult<u64> {
+    static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
+    let py = environ.py();
+    let error = match quietly(Ok(0), || begin(environ)) {
+        Ok(id) => return Ok(id),
+        Err(error) => unless_it_interrupts(py, error).map_err(|()| fetched(py))?,
+    };
+    if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
+        note(py, &format!("a WSGI environment is not as expected, its request is lost: {error}"));
+    }
+    Ok(0)
 }
 
 /// Begins the request that this environment describes. 0: nothing is recorded.
