@@ -2,7 +2,7 @@
 //!
 //! What it promises: a verdict is the same in whatever order the lists are walked, since their
 //! answers are compared by evidence. A test walks them in several orders over all golden captures
-//! (crates/golden/tests/the_order_of_inferences_decides_nothing.rs).
+//! (crates/golden/tests/it/the_order_of_inferences_decides_nothing.rs).
 
 /// An order to walk lists in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
