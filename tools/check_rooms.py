@@ -93,7 +93,6 @@ IN_CYCLES = {
     "recorder": 8,
     "ring": 2,
     "samplers": 10,
-    "sim": 12,
     "sys": 12,
     "tables": 16,
     "view": 3,

@@ -15,6 +15,9 @@ use crate::program::lib_frames::Lib;
 use crate::program::{FnId, Outside, Step, ThingId};
 use crate::random::Random;
 
+/// The period of a container's quota.
+pub const PERIOD_NS: u64 = 100 * crate::program::MS;
+
 /// Index of a thread in the world.
 pub type Tid = usize;
 

@@ -9,13 +9,11 @@
 //! What it promises: a ready thread is never passed over while a CPU is free, and what a thread
 //! ran, waited and was ready sums to its life.
 
-use super::actor::{Cpu, Micro, On, State, Tid, Why};
+use super::actor::{Cpu, Micro, On, State, Tid, Why, PERIOD_NS};
 use super::log::Doing;
-use super::{Event, World};
+use super::world::{CpuState, Event, World};
 use crate::program::{MS, US};
 
-/// The period of a container's quota.
-pub const PERIOD_NS: u64 = 100 * MS;
 /// How far in front of the others a thread that slept is put.
 const CREDIT_NS: u64 = 3 * MS;
 /// A thread that wakes takes the CPU of one that is so far ahead of it.
@@ -84,7 +82,7 @@ impl World<'_> {
 
     /// The CPU whose thread has had most, and how much.
     fn furthest_ahead(&self) -> Option<(usize, u64)> {
-        let fair = |(index, cpu): (usize, &super::CpuState)| {
+        let fair = |(index, cpu): (usize, &CpuState)| {
             let tid = cpu.running?;
             Some((index, self.threads[tid].fair_ns + (self.now - cpu.at)))
         };
@@ -278,7 +276,7 @@ impl World<'_> {
             | On::Item(thing)
             | On::Room(thing)
             | On::Event(thing) => {
-                let own = super::Who::Thread(tid);
+                let own = super::request::Who::Thread(tid);
                 self.things[thing].waiters.retain(|who| *who != own);
                 self.things[thing].putters.retain(|who| *who != own);
             }

@@ -11,11 +11,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use format::wait::WaitKind;
-
-use super::actor::{Cpu, Micro, On, State, Tid, Wait};
-use super::{Who, World};
-use crate::program::{MS, US};
+use super::actor::Tid;
+use super::request::Who;
+use crate::program::MS;
 
 /// `sys.getswitchinterval()`.
 pub const INTERVAL_NS: u64 = 5 * MS;
@@ -28,14 +26,14 @@ pub struct Gil {
     /// The waiters, the longest first.
     pub waiters: VecDeque<Tid>,
     /// Waits that ran out.
-    over: HashSet<Tid>,
+    pub(super) over: HashSet<Tid>,
     /// The holder is to let go.
-    asked: bool,
+    pub(super) asked: bool,
     /// Let go since it was asked: it may not have it before another one had.
-    yielded: Option<Tid>,
+    pub(super) yielded: Option<Tid>,
     /// How often it changed hands, and that number as each waiter saw it.
-    switches: u64,
-    seen: Vec<u64>,
+    pub(super) switches: u64,
+    pub(super) seen: Vec<u64>,
     /// Holders, and since when.
     pub owners: Vec<(u64, Option<Who>)>,
 }
@@ -49,58 +47,5 @@ impl Gil {
     /// Whether a thread that runs bytecode has to let go.
     pub fn is_wanted(&self) -> bool {
         self.asked && !self.waiters.is_empty()
-    }
-}
-
-impl World<'_> {
-    /// Takes the GIL, or waits for it; whether it is had.
-    pub(super) fn take_gil(&mut self, tid: Tid) -> bool {
-        if self.threads[tid].has_gil {
-            return true;
-        }
-        let over = self.gil.over.remove(&tid);
-        let others = !self.gil.waiters.is_empty();
-        let may = !(self.gil.yielded == Some(tid) && others);
-        if self.gil.holder.is_none() && may {
-            self.gil.holder = Some(tid);
-            self.gil.owners.push((self.now, Some(Who::Thread(tid))));
-            self.gil.switches += 1;
-            (self.gil.asked, self.gil.yielded) = (false, None);
-            self.threads[tid].has_gil = true;
-            return true;
-        }
-        self.gil.seen.resize(self.threads.len(), 0);
-        if over && self.gil.seen[tid] == self.gil.switches && self.gil.holder.is_some() {
-            self.gil.asked = true;
-        }
-        self.gil.seen[tid] = self.gil.switches;
-        self.gil.waiters.push_back(tid);
-        let holder = self.gil.holder.map(|holder| &self.threads[holder].state);
-        if let (true, Some(State::Running(cpu))) = (self.gil.asked, holder) {
-            let cpu = *cpu;
-            self.charge(cpu);
-            self.to_run.push(cpu);
-        }
-        let until = Some(self.now + INTERVAL_NS);
-        let wait = Wait { on: On::Gil, kind: WaitKind::Gil, until, limited: true, target: None };
-        let left = self.threads[tid].random.between(US, 3 * US);
-        // Behind the wait: it tries again.
-        self.threads[tid].body.micros.push_front(Micro::Cpu { left, how: Cpu::Free });
-        self.block(tid, wait);
-        false
-    }
-
-    /// Releases the GIL.
-    pub(super) fn drop_gil(&mut self, tid: Tid, asked: bool) {
-        if !std::mem::take(&mut self.threads[tid].has_gil) {
-            return;
-        }
-        self.gil.holder = None;
-        self.gil.owners.push((self.now, None));
-        self.gil.asked = false;
-        self.gil.yielded = asked.then_some(tid);
-        if let Some(next) = self.gil.waiters.pop_front() {
-            self.wake(next, Some(tid));
-        }
     }
 }

@@ -6,7 +6,6 @@
 //! What it promises: the entries of a thread follow each other from its birth to its end.
 
 use super::actor::{Body, On, Tid, Why};
-use super::{State, World};
 use crate::record::tables::Tables;
 
 /// What a thread or task did.
@@ -52,32 +51,6 @@ pub struct Logs {
     pub threads: Vec<Vec<Entry>>,
     /// By task; time in which it was mounted is its thread's.
     pub tasks: Vec<Vec<Entry>>,
-}
-
-impl World<'_> {
-    /// Adds to a thread's log what it did up to now.
-    pub(super) fn log_until_now(&mut self, tid: Tid) {
-        let thread = &self.threads[tid];
-        if !thread.is_inside() {
-            return;
-        }
-        let from = self.log.threads[tid].last().map_or(thread.born_ns, |last| last.to);
-        if from >= self.now || matches!(thread.state, State::Gone) {
-            return;
-        }
-        let doing = self.doing(tid);
-        let stack = stack_of(&mut self.known, self.program, &thread.body);
-        let ended_by = matches!(doing, Doing::Wait(_)).then_some(thread.woken_by).flatten();
-        let task = thread.task;
-        let entry = Entry { from, to: self.now, doing, stack, ended_by, task };
-        let log = &mut self.log.threads[tid];
-        match log.last_mut().filter(|last| {
-            (last.doing, last.stack, last.task) == (doing, stack, task) && last.ended_by.is_none()
-        }) {
-            Some(last) => (last.to, last.ended_by) = (self.now, ended_by),
-            None => log.push(entry),
-        }
-    }
 }
 
 /// The stack of a body.

@@ -6,7 +6,7 @@
 use format::wait::{AwaitKind, WaitKind};
 
 use super::actor::{Attempt, Awaits, Cpu, Effect, End, Micro, On, Tid, Wait, Why};
-use super::World;
+use super::world::World;
 use crate::program::lib_frames::{self, Lib};
 use crate::program::{Awaiting, Native, Op, Outside, Span, Thing, ThingId, MS, US};
 

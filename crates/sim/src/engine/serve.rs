@@ -8,8 +8,9 @@
 
 use format::wait::WaitKind;
 
-use super::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
-use super::{Event, Request, Who, World};
+use super::actor::{Cpu, Effect, Micro, On, Role, State, Thread, Tid, Wait};
+use super::request::{Request, Who};
+use super::world::{Event, World};
 use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_REQUEST, WORKER};
 use crate::program::{Load, Server, MS, US};
 
@@ -39,8 +40,8 @@ impl<'p> World<'p> {
         };
         self.arrived[line].push_back(index);
         match self.program.server {
-            Server::Threads => self.wake_who_waits(|role| role == super::Role::Serves(line)),
-            Server::Workers => self.wake_who_waits(|role| role == super::Role::Accepts),
+            Server::Threads => self.wake_who_waits(|role| role == Role::Serves(line)),
+            Server::Workers => self.wake_who_waits(|role| role == Role::Accepts),
             Server::Loop => self.wake_loop(None),
         }
     }
@@ -48,9 +49,7 @@ impl<'p> World<'p> {
     /// The connection with the fewest requests before it, one at random of several.
     fn idlest(&mut self) -> usize {
         let busy = |line: usize| {
-            let works = |t: &super::Thread<'_>| {
-                t.role == super::Role::Serves(line) && t.body.request.is_some()
-            };
+            let works = |t: &Thread<'_>| t.role == Role::Serves(line) && t.body.request.is_some();
             usize::from(self.threads.iter().any(works))
         };
         let load: Vec<usize> =
@@ -60,7 +59,7 @@ impl<'p> World<'p> {
         *self.chance.pick(&idle)
     }
 
-    fn wake_who_waits(&mut self, of: impl Fn(super::Role) -> bool) {
+    fn wake_who_waits(&mut self, of: impl Fn(Role) -> bool) {
         let waits = |state: &State| matches!(state, State::Blocked(wait) if matches!(wait.on, On::Request | On::Poll));
         let found = self.threads.iter().position(|t| of(t.role) && waits(&t.state));
         if let Some(tid) = found {
@@ -71,7 +70,7 @@ impl<'p> World<'p> {
     /// Whether what is awaited without the GIL is there.
     fn is_there(&self, tid: Tid, on: On) -> bool {
         match (on, self.threads[tid].role) {
-            (On::Request, super::Role::Serves(line)) => !self.arrived[line].is_empty(),
+            (On::Request, Role::Serves(line)) => !self.arrived[line].is_empty(),
             (On::Work(thing), _) => !self.things[thing].jobs.is_empty(),
             _ => !self.arrived[0].is_empty() || !self.turn.is_empty(),
         }
@@ -175,7 +174,7 @@ impl<'p> World<'p> {
     /// A handler begins; `given`: the request, where its thread has not to fetch it.
     pub(super) fn begin_request(&mut self, tid: Tid, given: Option<usize>) {
         let line = match self.threads[tid].role {
-            super::Role::Serves(line) => line,
+            Role::Serves(line) => line,
             _ => 0,
         };
         let Some(index) = given.or_else(|| self.arrived[line].pop_front()) else { return };

@@ -5,8 +5,12 @@
 //!
 //! What it promises: it returns with the CPU's next event planned, or with the CPU free.
 
-use super::actor::{Block, Body, Cpu, Effect, End, Frame, Micro, On, Role, State, Tid, Wait};
-use super::{ops, Who, World};
+use super::actor::{
+    Attempt, Block, Body, Cpu, Effect, End, Frame, Micro, On, Role, State, Tid, Wait,
+};
+use super::ops;
+use super::request::Who;
+use super::world::{Event, World};
 use crate::program::{lib_frames, FnId, Thing, ThingId, US};
 
 impl<'p> World<'p> {
@@ -82,11 +86,7 @@ impl<'p> World<'p> {
                 let request = self.threads[tid].body.request;
                 let job = self.submit(to, function, (None, request), Some(tid));
                 if wait {
-                    let micros = ops::attempt_with(
-                        super::actor::Attempt::Job(job),
-                        None,
-                        lib_frames::RESULT,
-                    );
+                    let micros = ops::attempt_with(Attempt::Job(job), None, lib_frames::RESULT);
                     self.put_in_front(tid, micros);
                 }
             }
@@ -105,7 +105,7 @@ impl<'p> World<'p> {
             }
             Micro::JoinLast => {
                 if let Some(child) = self.threads[tid].body.child.take() {
-                    let attempt = super::actor::Attempt::End(child);
+                    let attempt = Attempt::End(child);
                     self.put_in_front(tid, ops::attempt_with(attempt, None, lib_frames::JOIN));
                 }
             }
@@ -155,15 +155,11 @@ impl<'p> World<'p> {
         thread.woken_by = None;
         let epoch = thread.epoch;
         if let Some(until) = until {
-            self.at(until, super::Event::Timer { tid, epoch });
+            self.at(until, Event::Timer { tid, epoch });
         }
     }
 
-    fn try_it(
-        &mut self,
-        tid: Tid,
-        (attempt, until, kernel): (super::actor::Attempt, Option<u64>, bool),
-    ) {
+    fn try_it(&mut self, tid: Tid, (attempt, until, kernel): (Attempt, Option<u64>, bool)) {
         let who = match attempt.thing() {
             Some(thing) => self.who_for(tid, thing),
             None => Who::Thread(tid),

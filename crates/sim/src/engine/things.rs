@@ -9,7 +9,8 @@
 //! What it promises: each change of a lock's owner is in `owners`, which the truth is read from.
 
 use super::actor::{Attempt, On, State, Tid};
-use super::{Job, ThingState, Who, World};
+use super::request::Who;
+use super::world::{Job, ThingState, World};
 use crate::program::ThingId;
 
 impl ThingState {

@@ -10,6 +10,7 @@
 pub mod defects;
 pub mod draw;
 pub mod lib_frames;
+pub mod maker;
 pub mod show;
 
 use lib_frames::Lib;

@@ -1,7 +1,7 @@
 //! Defects in which another thread or process is to blame, or the whole process is stopped.
 
-use super::Ill;
-use crate::program::draw::{bare, Maker};
+use super::ill::Ill;
+use crate::program::maker::{bare, Maker};
 use crate::program::{about, Host, Native, Neighbour, Op, Outside, Span, Thing, MS, SECOND, US};
 
 fn sleep(length: u64) -> Op {

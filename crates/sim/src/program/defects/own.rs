@@ -1,7 +1,7 @@
 //! Defects of the request's own thread: it sleeps, computes, waits for something outside.
 
-use super::Ill;
-use crate::program::draw::{bare, Maker};
+use super::ill::Ill;
+use crate::program::maker::{bare, Maker};
 use crate::program::{about, Function, Host, Native, Op, Outside, MS, US};
 
 const PEER: &str = "tcp 127.0.0.1:5432";

@@ -1,7 +1,7 @@
 //! Defects of event loops: a task awaits too long, or something keeps the loop.
 
-use super::Ill;
-use crate::program::draw::{bare, Maker};
+use super::ill::Ill;
+use crate::program::maker::{bare, Maker};
 use crate::program::{about, Awaiting, Host, Op, Outside, Thing, MS, US};
 
 const PEER: &str = "tcp 127.0.0.1:5432";
