@@ -68,10 +68,10 @@ typedef enum dashcam_kind {
 } dashcam_kind;
 
 // A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
-// `DASHCAM_<NAME>`, which take precedence: service, labels, out, slow, memory, window, post,
-// cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series,
-// on_error, on_metric, openmetrics, signal, per_day, repeat_after, decay, at_exit, hook, control,
-// otlp, otlp_share, propagate, otel, enabled.
+// `DASHCAM_<NAME>`, which take precedence:
+// enabled, service, labels, out, slow, memory, window, post, cooldown, keep, keep_bytes, rate_hz,
+// budget_percent, switches, stacks, metrics_series, threads, on_error, on_metric, openmetrics,
+// signal, per_day, repeat_after, decay, at_exit, hook, control, otlp, otlp_share, propagate, otel.
 typedef struct dashcam_setting {
     // Name.
     const char *name;

@@ -30,16 +30,16 @@ def start(settings: dict[str, str], tree: bool) -> dict[str, Any]:
         raise ImportError(str(why))
     # The calling thread is none of `threading`, so nothing else has done this.
     _native.thread_begins()
-    dashcam.start(**settings)
+    _process.begin({**settings})
     # A child that was forked by an attached process begins with its first record: here.
     _native.is_on()
     status = dashcam.status()
-    if not status.get("on"):
+    if not (status["on"] and "service" in status and "settings" in status and "sources" in status):
         found = status.get("last_error") or "its settings turn it off (DASHCAM_ENABLED)"
         raise RuntimeError(f"recording did not start: {found}")
     if tree:
-        _record_spawned(settings, str(status["service"]))
-    out = os.path.abspath(str(status["settings"]["out"]))
+        _record_spawned(settings, status["service"])
+    out = os.path.abspath(status["settings"]["out"])
     return {
         "ok": True,
         "service": status["service"],

@@ -17,7 +17,9 @@ from dashcam import _under_gil
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from typing import Any
+    from typing import Any, Callable, TypeVar
+
+    _Start = TypeVar("_Start", bound=Callable[..., bool])
 
 _hooked = False
 _settings: dict[str, str] | None = None
@@ -37,8 +39,23 @@ def notice(text: str) -> None:
         _notices.append(text)
 
 
-def start(native: Any, settings: dict[str, Any]) -> bool:
+def starts(declared: _Start) -> _Start:
+    """The function behind `dashcam.start`, whose parameters are `declared`. It takes any name, so
+    that the recorder refuses an unknown one as it refuses a wrong value, and it gets only what the
+    caller gave: a default is not a wish."""
+    def start(**settings: Any) -> bool:
+        return begin(settings)
+
+    start.__doc__, start.__module__ = declared.__doc__, declared.__module__
+    start.__qualname__, start.__annotations__ = declared.__qualname__, declared.__annotations__
+    start.__wrapped__ = declared  # type: ignore[attr-defined]  # what inspect.signature shows
+    return start  # type: ignore[return-value]
+
+
+def begin(settings: dict[str, Any]) -> bool:
     """Starts the recorder and hooks the process."""
+    from dashcam import _native as native
+
     when = settings.pop("when", None)
     if when is not None and not callable(when):
         raise ValueError(f"when: found {when!r}, wanted a callable (name, seconds, error) -> bool")

@@ -4,6 +4,7 @@ refused.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from conftest import BIN, Bench
+
+import dashcam
 
 
 def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> None:
@@ -53,6 +56,7 @@ def test_wrong_values_are_refused_while_recording_is_on_too(bench: Bench) -> Non
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith('slw: found "2s", wanted one of the settings enabled, service')
+    assert lines[0].endswith("is slow meant?")
     assert lines[1].startswith('slow: found "fast", wanted a limit like 500ms')
     assert lines[2] == "1s"
 
@@ -81,9 +85,6 @@ WRONG = [
     ("post", "11m", "1ms to 10m"),
     ("cooldown", "1ms", "100ms to 24h"),
     ("keep", "0", "a number from 1 to 100000"),
-]
-# Settings without a flag.
-WRONG_BESIDE = [
     ("enabled", "maybe", "on or off"),
     ("keep_bytes", "1", "1MiB to 1TiB"),
     ("rate_hz", "0", "a number from 1 to 1000"),
@@ -111,7 +112,8 @@ FREE = {"service", "out", "hook"}
 def test_every_flag_of_run_and_every_setting_is_in_the_tables(bench: Bench) -> None:
     shown = bench.dashcam("run", "--help").stdout
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.M)} - {"help"}
-    assert flags == {name for name, *_ in WRONG} | FREE
+    wanted = {name for name, *_ in WRONG} | FREE
+    assert flags == wanted
     result = bench.python("""
         import dashcam
         try:
@@ -120,7 +122,9 @@ def test_every_flag_of_run_and_every_setting_is_in_the_tables(bench: Bench) -> N
             print(error)
     """)
     settings = set(result.stdout.split("one of the settings ")[1].strip().split(", "))
-    assert settings == {name for name, *_ in WRONG + WRONG_BESIDE} | FREE
+    assert settings == wanted
+    parameters = inspect.signature(dashcam.start).parameters
+    assert set(parameters) == wanted | {"when"}
 
 
 @pytest.mark.parametrize("name, value, wanted", [
@@ -137,7 +141,7 @@ def test_a_wrong_flag_ends_before_the_program_starts(
     assert wanted in line and line.endswith("the program was not started (see dashcam run --help)"), line
 
 
-@pytest.mark.parametrize("name, value, wanted", WRONG + WRONG_BESIDE)
+@pytest.mark.parametrize("name, value, wanted", WRONG)
 def test_a_wrong_variable_is_one_line_and_the_service_runs_on(
     bench: Bench, name: str, value: str, wanted: str
 ) -> None:

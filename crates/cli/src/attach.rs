@@ -17,22 +17,21 @@ use attach::{Attached, Kind, Refusal, Wanted};
 
 use crate::columns::plain;
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::flags::{refusal, Flags};
 
 /// Processes that are attached to at the same time.
 const AT_ONCE: usize = 16;
 
-/// The flags of `attach`.
-pub struct Flags {
-    pub slow: Option<String>,
-    pub out: Option<String>,
-    pub service: Option<String>,
+/// What `attach` was asked for.
+pub struct Wish {
+    pub settings: Flags,
     pub tree: bool,
-    pub wait: Duration,
+    pub patience: Duration,
 }
 
 /// Attaches to process `pid`, and with `--tree` to those below it.
-pub fn attach(pid: u32, flags: &Flags) -> ExitCode {
-    let settings = match settings(pid, flags) {
+pub fn attach(pid: u32, wish: &Wish) -> ExitCode {
+    let settings = match settings(pid, &wish.settings) {
         Ok(settings) => settings,
         Err(wrong) => {
             eprintln!("dashcam: {wrong}");
@@ -43,11 +42,11 @@ pub fn attach(pid: u32, flags: &Flags) -> ExitCode {
     let wanted = Wanted {
         settings: &settings,
         package_folders: &folders,
-        tree: flags.tree,
-        patience: flags.wait,
+        tree: wish.tree,
+        patience: wish.patience,
     };
     let mut worst = reported(pid, attach::attach(pid, &wanted));
-    if flags.tree {
+    if wish.tree {
         worst = worst.max(attach_below(pid, &wanted));
     }
     ExitCode::from(worst)
@@ -127,34 +126,29 @@ fn described(attached: &Attached) -> String {
 
 /// The settings given as flags. Errors: the whole line.
 fn settings(pid: u32, flags: &Flags) -> Result<Vec<(String, String)>, String> {
-    let given = [("slow", &flags.slow), ("out", &flags.out), ("service", &flags.service)];
-    let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-    let mut settings = Vec::new();
-    for (name, value) in given {
-        let wrong = |wanted: &str| {
-            format!("--{name}: found {value:?}, wanted {wanted}; nothing was changed")
+    const BEHIND: &str = "nothing was changed";
+    flags.check(BEHIND)?;
+    let settled = |(name, value): &(String, String)| {
+        let value = match name.as_str() {
+            "out" => folder(pid, value).map_err(|want| refusal(name, value, &want, BEHIND))?,
+            _ => value.clone(),
         };
-        let value = match name {
-            "out" if value.trim().is_empty() => return Err(wrong("a folder")),
-            "out" => match (Path::new(&value).is_absolute(), attach::shares_root(pid)) {
-                (true, _) => value,
-                // Below the folder of this shell, which the process sees, too.
-                (false, true) => {
-                    let path = std::path::absolute(&value).map_err(|e| wrong(&e.to_string()))?;
-                    path.display().to_string()
-                }
-                (false, false) => {
-                    return Err(wrong("an absolute path: the process has its own file system"))
-                }
-            },
-            _ => {
-                trigger::check(name, &value).map_err(|error| wrong(&error.wanted))?;
-                value
-            }
-        };
-        settings.push((name.to_owned(), value));
+        Ok((name.clone(), value))
+    };
+    flags.0.iter().map(settled).collect()
+}
+
+/// The folder for captures as the process sees it. Errors: what is wanted.
+fn folder(pid: u32, given: &str) -> Result<String, String> {
+    match (Path::new(given).is_absolute(), attach::shares_root(pid)) {
+        (true, _) => Ok(given.to_owned()),
+        // Below the folder of this shell, which the process sees, too.
+        (false, true) => {
+            let path = std::path::absolute(given).map_err(|error| error.to_string())?;
+            Ok(path.display().to_string())
+        }
+        (false, false) => Err("an absolute path: the process has its own file system".to_owned()),
     }
-    Ok(settings)
 }
 
 /// Folders that may hold the package: the named one, and those beside this command.

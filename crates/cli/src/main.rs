@@ -8,6 +8,7 @@ mod columns;
 mod doctor;
 mod exit_code;
 mod export;
+mod flags;
 mod live;
 mod others;
 mod output;
@@ -35,6 +36,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::flags::Flags;
+
 /// The always-on black box of a running service: says why a request was slow.
 #[derive(Parser)]
 #[command(name = "dashcam", version, about, arg_required_else_help = true)]
@@ -52,15 +55,8 @@ enum Command {
         /// Its process id.
         #[arg(value_parser = process_number)]
         pid: u32,
-        /// What is slow, as for `run`: 500ms, checkout>250ms.
-        #[arg(long)]
-        slow: Option<String>,
-        /// Folder for captures [default: captures, in the process's own folder].
-        #[arg(long)]
-        out: Option<String>,
-        /// Name of the service.
-        #[arg(long)]
-        service: Option<String>,
+        #[command(flatten)]
+        settings: Flags,
         /// Also the Python processes below it, and those that they will start.
         #[arg(long)]
         tree: bool,
@@ -200,10 +196,7 @@ enum Command {
         /// Its process id, as in `dashcam ps`.
         #[arg(value_parser = process_number)]
         pid: u32,
-        /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
-        /// budget_percent, threads, on_error, on_metric, per_day, repeat_after, decay, at_exit; on
-        /// or off.
-        #[arg(required = true)]
+        #[arg(required = true, help = flags::live())]
         settings: Vec<String>,
     },
     /// Which sources work on this host, which do not, why, and what would enable them
@@ -216,71 +209,11 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
-    /// What is slow: 500ms (any request), checkout>250ms (by name or glob), several with commas.
-    #[arg(long)]
-    slow: Option<String>,
-    /// Which failed requests make a capture: error, TimeoutError(checkout), errors>5%/30s.
-    #[arg(long)]
-    on_error: Option<String>,
-    /// Which metrics make a capture: queue.depth>100, errors>5/s/10s, p99(db.query)>50ms/30s.
-    #[arg(long)]
-    on_metric: Option<String>,
-    /// Where scrapers find the metrics: 127.0.0.1:9464, 127.0.0.1:9464-9479,
-    /// unix:/run/app-{pid}.sock.
-    #[arg(long)]
-    openmetrics: Option<String>,
-    /// A command to run with the path of each capture.
-    #[arg(long)]
-    hook: Option<String>,
-    /// Name of the service.
-    #[arg(long)]
-    service: Option<String>,
-    /// Labels of the process, in each capture: version=4.2,environment=prod.
-    #[arg(long)]
-    labels: Option<String>,
-    /// Folder for captures [default: captures].
-    #[arg(long)]
-    out: Option<String>,
-    /// Size of the black box [default: 64MiB].
-    #[arg(long)]
-    memory: Option<String>,
-    /// How far back a capture reaches [default: 60s].
-    #[arg(long)]
-    window: Option<String>,
-    /// Recording after the trigger [default: 1s].
-    #[arg(long)]
-    post: Option<String>,
-    /// Quiet time after a capture [default: 10s].
-    #[arg(long)]
-    cooldown: Option<String>,
-    /// Most captures kept [default: 50].
-    #[arg(long)]
-    keep: Option<String>,
+    #[command(flatten)]
+    settings: Flags,
     /// The program and its arguments: a command, a script, or (behind `--`) `-m module`.
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
-}
-
-impl Run {
-    fn args(self) -> run::RunArgs {
-        let knobs = [
-            ("slow", self.slow),
-            ("on_error", self.on_error),
-            ("on_metric", self.on_metric),
-            ("openmetrics", self.openmetrics),
-            ("hook", self.hook),
-            ("service", self.service),
-            ("labels", self.labels),
-            ("out", self.out),
-            ("memory", self.memory),
-            ("window", self.window),
-            ("post", self.post),
-            ("cooldown", self.cooldown),
-            ("keep", self.keep),
-        ];
-        let given = knobs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        run::RunArgs { knobs: given.collect(), command: self.command }
-    }
 }
 
 fn process_number(text: &str) -> Result<u32, &'static str> {
@@ -306,9 +239,9 @@ fn main() -> ExitCode {
         }
     };
     match cli.command {
-        Command::Run(run) => run::run(&run.args()),
-        Command::Attach { pid, slow, out, service, tree, wait } => {
-            attach::attach(pid, &attach::Flags { slow, out, service, tree, wait })
+        Command::Run(run) => run::run(&run.settings, &run.command),
+        Command::Attach { pid, settings, tree, wait } => {
+            attach::attach(pid, &attach::Wish { settings, tree, patience: wait })
         }
         Command::Detach { pid } => live::detach(pid),
         Command::Why { path, json, md, slow, explain } => {

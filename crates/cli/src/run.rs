@@ -18,26 +18,19 @@ use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::exit_code::USAGE;
+use crate::flags::{refusal, Flags};
 
 /// Exit codes of shells for commands that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// The arguments of `run`.
-pub struct RunArgs {
-    /// Settings given as flags: name, value.
-    pub knobs: Vec<(String, String)>,
-    /// The program and its arguments.
-    pub command: Vec<OsString>,
-}
-
 /// Becomes the program. Returns only if that is not possible.
-pub fn run(args: &RunArgs) -> ExitCode {
-    if let Err(wrong) = check(&args.knobs) {
+pub fn run(flags: &Flags, command: &[OsString]) -> ExitCode {
+    if let Err(wrong) = check(flags) {
         eprintln!("dashcam: {wrong}");
         return ExitCode::from(USAGE);
     }
-    let words = with_interpreter(&args.command);
+    let words = with_interpreter(command);
     let Some((program, rest)) = words.split_first() else { return ExitCode::from(USAGE) };
     let Some(path) = find(program) else {
         eprintln!("dashcam: {}: command not found", program.to_string_lossy());
@@ -48,11 +41,11 @@ pub fn run(args: &RunArgs) -> ExitCode {
     }
     let mut command = Command::new(program);
     command.args(rest).env("DASHCAM_RUN", "1");
-    for (name, value) in &args.knobs {
+    for (name, value) in &flags.0 {
         let value = if name == "out" { absolute(value) } else { value.clone() };
         command.env(format!("DASHCAM_{}", name.to_uppercase()), value);
     }
-    let out = args.knobs.iter().find(|(name, _)| name == "out").map(|(_, v)| v.clone());
+    let out = flags.value("out").map(str::to_owned);
     let out = out.or_else(|| std::env::var("DASHCAM_OUT").ok()).unwrap_or("captures".to_owned());
     warn_unwritable(Path::new(&absolute(&out)));
     match package_folder(&path) {
@@ -69,30 +62,19 @@ pub fn run(args: &RunArgs) -> ExitCode {
     ExitCode::from(NOT_EXECUTABLE)
 }
 
-/// Refuses wrong flags before the program starts, by the recorder's rules for settings, and by two
-/// rules for flags: a folder that can be used, and a command that exists. Errors: the whole line.
-fn check(knobs: &[(String, String)]) -> Result<(), String> {
-    for (name, value) in knobs {
-        let judged = match name.as_str() {
-            "openmetrics" => openmetrics::Address::parse(value).map(drop),
-            "out" if value.trim().is_empty() => Err("a folder".to_owned()),
-            "hook" => match value.split_whitespace().next() {
-                Some(word) if find(OsStr::new(word)).is_none() => {
-                    Err("a command that can be run, by its path or found in PATH".to_owned())
-                }
-                _ => Ok(()),
-            },
-            _ => trigger::check(name, value).map_err(|wrong| wrong.wanted),
-        };
-        judged.map_err(|wanted| {
-            let flag = name.replace('_', "-");
-            format!(
-                "--{flag}: found {value:?}, wanted {wanted}; the program was not started (see \
-                 dashcam run --help)"
-            )
-        })?;
+/// Refuses wrong flags before the program starts, by the recorder's rules for settings, and a
+/// command for `hook` that does not exist. Errors: the whole line.
+fn check(flags: &Flags) -> Result<(), String> {
+    const BEHIND: &str = "the program was not started (see dashcam run --help)";
+    flags.check(BEHIND)?;
+    let hook = flags.value("hook").unwrap_or_default();
+    match hook.split_whitespace().next() {
+        Some(word) if find(OsStr::new(word)).is_none() => {
+            let wanted = "a command that can be run, by its path or found in PATH";
+            Err(refusal("hook", hook, wanted, BEHIND))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// `-m module` and `app.py` get a Python in front: the Python beside this binary, else python3.

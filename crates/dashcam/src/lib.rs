@@ -45,6 +45,7 @@ mod triggers;
 pub mod under_gil;
 
 pub use ::metrics::window;
+pub use ::settings::{Knob, KNOBS};
 pub use api::current::{current_request, door, epoch, swap_current_request};
 pub use api::held::Held::Later;
 pub use api::held::{Held, HeldText};
@@ -80,7 +81,6 @@ pub use recorder::{Ended, SessionCounts};
 pub use recording::runtime::Runtime;
 pub use running::{after_fork_child, is_forked, is_started};
 pub use sampler::{set_asyncio_running, set_asyncio_tasks};
-pub use settings::config::{Knob, KNOBS};
 pub use sys::clock::now_ns;
 /// An allocator for libraries that are loaded into a program (`sys::reserve`).
 pub use sys::reserve::Reserve;

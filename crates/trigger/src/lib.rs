@@ -5,8 +5,7 @@
 //! whether a capture is made and when: a while after the trigger, so that the capture contains what
 //! followed; then comes a cooldown that doubles while firings go on. `errors` reads `on_error=`,
 //! `quota` limits the captures of a day, `metric` reads `on_metric=` and `watch` applies it to
-//! windows, `decay` computes how far limits fall while nothing fires. `settings` is the list of all
-//! settings, and what each accepts.
+//! windows, `decay` computes how far limits fall while nothing fires.
 //!
 //! What it promises: the same inputs give the same decisions. Many slow requests at once yield one
 //! capture for each cooldown; the rest are counted.
@@ -19,7 +18,6 @@ mod labels;
 mod metric;
 mod quota;
 mod rules;
-mod settings;
 mod units;
 mod watch;
 
@@ -31,6 +29,5 @@ pub use labels::{labels, merged, Labels};
 pub use metric::{MetricRules, MOST_METRIC_RULES};
 pub use quota::{Quota, Repeats};
 pub use rules::{name_matches, Rules, MOST_CROWDS};
-pub use settings::{check, nearest, percent, time_or_none, Knob, KNOBS};
 pub use units::{bytes, duration_ns, fraction, show_ns, switch, Wrong};
 pub use watch::{Came, Excess, MetricWatch};

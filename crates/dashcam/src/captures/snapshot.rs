@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use capture::write::CaptureWriter;
 use format::region::losses;
 use ring::{BlockCopy, Region};
+use settings::Config;
 use sys::turns::Turns;
 use sys::whole_file::WholeFile;
-
-use crate::settings::config::Config;
 
 /// Writes a capture reaching back to `since_ns`. Errors: the folder or file cannot be written.
 pub fn write(
@@ -144,7 +143,7 @@ fn keep_caps(config: &Config, region: &Region, newest: &Path) {
     let mut count = captures.len();
     let mut bytes: u64 = captures.iter().map(|(_, size, _)| size).sum();
     for (_, size, path) in captures {
-        if (count <= config.keep && bytes <= config.keep_bytes) || path == newest {
+        if (count as u64 <= config.keep && bytes <= config.keep_bytes) || path == newest {
             break;
         }
         if fs::remove_file(&path).is_ok() {
@@ -189,7 +188,7 @@ fn civil(days: i64) -> (i64, u32, u32) {
 mod tests {
     use super::*;
 
-    fn service(test: &str, keep: usize) -> Config {
+    fn service(test: &str, keep: u64) -> Config {
         let out = std::env::temp_dir().join(format!("dashcam-{test}-{}", std::process::id()));
         fs::create_dir_all(&out).expect("a folder");
         Config { out, service: "s".to_owned(), keep, keep_bytes: 1 << 30, ..Config::default() }
@@ -254,7 +253,7 @@ mod tests {
     }
 
     /// Captures 1 to 6, of 100 to 600 bytes, the first the oldest; what is left of them.
-    fn left_of_six(keep: usize, keep_bytes: u64, newest: usize) -> Vec<usize> {
+    fn left_of_six(keep: u64, keep_bytes: u64, newest: usize) -> Vec<usize> {
         let config = Config { keep_bytes, ..service(&format!("{keep}-{keep_bytes}"), keep) };
         let path = |n: usize| config.out.join(name("s", "2026-11-21T10-14-03", n as u64));
         for n in 1..=6 {

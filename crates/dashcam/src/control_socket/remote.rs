@@ -25,7 +25,6 @@ use sys::ours::Fd;
 use crate::captures::queue::{Job, Queue};
 use crate::control_socket::status::status_json;
 use crate::lock::lock;
-use crate::recording::meta;
 use crate::recording::Recording;
 use crate::running::Socket;
 
@@ -262,7 +261,7 @@ impl Client {
                     Ok(()) => {
                         Object::new()
                             .flag("ok", true)
-                            .raw("settings", &meta::settings(asked.recording.config()))
+                            .raw("settings", &asked.recording.config().json())
                             .finish()
                             + "\n"
                     }

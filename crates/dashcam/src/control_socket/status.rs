@@ -48,7 +48,7 @@ fn status_now() -> String {
         .int("box_bytes", region.bytes() as u64)
         .int("box_present_bytes", region.present_bytes() as u64)
         .text("box_does_not_grow_because", &recording.growth.refused())
-        .raw("settings", &meta::settings(config))
+        .raw("settings", &config.json())
         .raw("sources", &meta::sources(&recording.sources.list()))
         .raw("losses", &meta::loss_counts(region))
         .raw("descriptors", &meta::descriptors())

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use format::json::Object;
 use openmetrics::{Address, Endpoint, Exemplar, RequestTimes};
 use recorder::{Recorder, LATENCY_BOUNDS_NS};
+use settings::Config;
 
 use crate::captures::queue::{Made, Queue};
 use crate::recording::Recording;
 use crate::say::say;
-use crate::settings::config::Config;
 
 /// The endpoint that the settings ask for.
 pub(crate) fn endpoint(

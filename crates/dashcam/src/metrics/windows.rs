@@ -110,7 +110,7 @@ impl Windows {
         own: Own,
     ) -> Windows {
         let (from_ns, from_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
-        let judging = Judging::new(&recording.config().metric_rules);
+        let judging = Judging::new(&recording.config().on_metric.rules);
         let sinks = OWN_SINKS.map(|sink| Some(Box::new(sink) as Sink));
         Windows {
             recording,

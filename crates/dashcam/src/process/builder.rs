@@ -1,7 +1,7 @@
 //! `dashcam::start(Config)`: starting from Rust.
 //!
 //! How it works: a `Config` is the list of what the caller gives; there is one method for each
-//! setting, made from the same declaration as its environment variable (`trigger::settings`).
+//! setting, made from the same declaration as its environment variable (crate `settings`).
 //! Values are texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`)
 //! do too.
 
@@ -11,10 +11,11 @@ use crate::process::control::{before_exit, start_with_runtime, StartError};
 use crate::recording::runtime::Runtime;
 
 macro_rules! builders {
-    ($($name:ident, $default:literal, $range:literal, $sentence:literal;)*) => {
+    ($($name:ident => $field:ident: $kind:ident, $default:literal, $accepts:literal,
+       $when:ident, $listed:ident, $sentence:literal;)*) => {
         impl Config {
             $(
-                #[doc = concat!($sentence, "\n\nAccepted: ", $range, ". Default: `", $default, "`.")]
+                #[doc = concat!($sentence, "\n\nAccepted: ", $accepts, ". Default: `", $default, "`.")]
                 #[must_use]
                 pub fn $name(self, value: impl ToString) -> Self {
                     self.with(stringify!($name), value)
@@ -24,7 +25,7 @@ macro_rules! builders {
     };
 }
 
-trigger::settings!(builders);
+::settings::settings!(builders);
 
 /// What a Rust program gives to `start`. What is not given comes from the environment
 /// (`DASHCAM_<NAME>`, which also wins over what is given) or is the default.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use format::region::losses;
 use recorder::Recorder;
 use ring::{Place, Region};
+use settings::{check_all, load, Config, Loaded};
 use sys::claim::{Claim, Claimed};
 
 use crate::api::names;
@@ -33,7 +34,6 @@ use crate::recording::Recording;
 use crate::running;
 use crate::running::{after_fork_child, is_forked, is_started, running, Running};
 use crate::say::say;
-use crate::settings::config::{check_all, Config};
 use crate::settings::judge::{judge_by, judge_errors, limit_of};
 use crate::threads;
 use crate::threads::sampler_thread;
@@ -107,11 +107,11 @@ fn start_now(given: &[(String, String)], runtime: Runtime) -> Result<bool, Start
     if is_started() {
         return Ok(false);
     }
-    let config = Config::load(given).map_err(|e| StartError(e.to_string()))?;
-    for complaint in &config.complaints {
+    let Loaded { config, complaints } = load(given).map_err(|e| StartError(e.to_string()))?;
+    for complaint in &complaints {
         say(complaint);
     }
-    metrics::registry().set_most(config.metrics_series);
+    metrics::registry().set_most(config.metrics_series as usize);
     metrics::registry().turn(config.enabled);
     if !config.enabled {
         running::forget_parent();
@@ -138,7 +138,7 @@ pub fn check_settings(given: &[(String, String)]) -> Result<(), StartError> {
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     let recorder = match recorder::current() {
         Some(recorder) => {
-            judge_by(recorder, config.rules.clone());
+            judge_by(recorder, config.slow.rules.clone());
             recorder
         }
         None => new_recorder(&config)?,
@@ -148,7 +148,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     let alarms = Arc::new(Alarms::new(recorder, config.repeat_after_ns));
     let before = Before::of(recorder);
     let recording = Arc::new(Recording::new(recorder, config, runtime));
-    judge_errors(recorder, recording.config().error_rules.clone());
+    judge_errors(recorder, recording.config().on_error.rules.clone());
     firing::take_signal(&recording, &alarms);
     sampler_thread::announce(&recording);
     // Once here, for a process that is killed at once, and again when the sources are known.
@@ -192,14 +192,14 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
         )));
     }
     let pid = std::process::id();
-    let bytes = affordable(config.memory);
+    let bytes = affordable(config.memory_bytes as usize);
     let folder = boxes::folder().inspect(|folder| boxes::tidy(folder));
     let path = folder.map(|folder| boxes::path(&folder, &config.service));
     let region = Region::create(path, bytes, pid).map_err(|error| {
         let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
-    Ok(Recorder::new(region, limit_of(config.rules.clone())))
+    Ok(Recorder::new(region, limit_of(config.slow.rules.clone())))
 }
 
 /// The wanted size, halved until it is a small part of what is left to this process: in a tight

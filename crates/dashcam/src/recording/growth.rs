@@ -14,9 +14,9 @@ use std::sync::Mutex;
 
 use format::region::losses;
 use ring::Region;
+use settings::Config;
 
 use crate::lock::lock;
-use crate::settings::config::Config;
 
 /// A step is taken if this many times as much memory is available.
 pub(crate) const SHARE_OF_AVAILABLE: u64 = 8;

@@ -6,9 +6,9 @@ use format::json::{texts, Object};
 use format::region::{losses, word};
 use format::schema::SCHEMA_JSON;
 use ring::{Place, Region};
+use settings::Config;
 
 use crate::recording::runtime::Runtime;
-use crate::settings::config::Config;
 
 /// Host name, as the kernel gives it.
 pub(crate) fn host() -> String {
@@ -29,41 +29,6 @@ fn cpus() -> u64 {
         }
         known => known,
     }
-}
-
-/// Effective settings.
-pub fn settings(config: &Config) -> String {
-    Object::new()
-        .flag("enabled", config.enabled)
-        .text("slow", &config.slow)
-        .text("out", &config.out.display().to_string())
-        .int("memory_bytes", config.memory as u64)
-        .int("window_ns", config.window_ns)
-        .int("post_ns", config.post_ns)
-        .int("cooldown_ns", config.cooldown_ns)
-        .int("keep", config.keep as u64)
-        .int("keep_bytes", config.keep_bytes)
-        .int("period_ns", config.period.as_nanos() as u64)
-        .number("budget_percent", config.budget_percent)
-        .flag("switches", config.switches)
-        .flag("stacks", config.stacks)
-        .int("threads", config.threads as u64)
-        .int("metrics_series", config.metrics_series as u64)
-        .text("on_error", &config.on_error)
-        .text("on_metric", &config.on_metric)
-        .text("openmetrics", &config.openmetrics)
-        .flag("signal", config.signal)
-        .int("per_day", config.per_day)
-        .int("repeat_after_ns", config.repeat_after_ns)
-        .int("decay_ns", config.decay_ns)
-        .text("at_exit", &format!("{:?}", config.at_exit).to_lowercase())
-        .text("hook", &config.hook)
-        .flag("control", config.control)
-        .text("otlp", &config.otlp)
-        .number("otlp_share", config.otlp_share)
-        .flag("propagate", config.propagate)
-        .flag("otel", config.otel)
-        .finish()
 }
 
 /// Sources by name.
@@ -90,7 +55,7 @@ pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -
         .raw("application", &texts(runtime.application.iter().map(String::as_str)))
         .text("package", &runtime.package)
         .int("cpus", cpus())
-        .raw("settings", &settings(config))
+        .raw("settings", &config.json())
         .raw("sources", &sources(list))
 }
 

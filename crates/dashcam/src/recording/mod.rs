@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use format::region::losses;
 use recorder::Recorder;
 use sampler::Figures;
+use settings::{Config, Knob, KNOBS};
 use trigger::Wrong;
 
 use crate::recording::growth::Growth;
 use crate::recording::runtime::Runtime;
 use crate::recording::sources::Sources;
-use crate::settings::config::{Config, LIVE};
 use crate::settings::judge::{judge_by, judge_errors};
 use crate::settings::live::Live;
 
@@ -103,11 +103,11 @@ impl Recording {
 
     fn apply(&self, was: &Config, now: &Config) {
         self.recorder.nap().wake();
-        if was.rules != now.rules {
-            judge_by(self.recorder, now.rules.clone());
+        if was.slow.rules != now.slow.rules {
+            judge_by(self.recorder, now.slow.rules.clone());
         }
-        if was.error_rules != now.error_rules {
-            judge_errors(self.recorder, now.error_rules.clone());
+        if was.on_error.rules != now.on_error.rules {
+            judge_errors(self.recorder, now.on_error.rules.clone());
         }
         match (was.enabled, now.enabled) {
             (true, false) => recorder::pause(),
@@ -120,10 +120,12 @@ impl Recording {
 
 fn edit(config: &mut Config, given: &[(String, String)]) -> Result<(), String> {
     for (name, value) in given {
-        if !LIVE.contains(&name.as_str()) {
+        let may_change = |knob: &&Knob| knob.live;
+        if !KNOBS.iter().filter(may_change).any(|knob| knob.name == name) {
+            let names: Vec<&str> = KNOBS.iter().filter(may_change).map(|knob| knob.name).collect();
             return Err(format!(
                 "{name}: found a setting that cannot change in a running process, wanted one of {}",
-                LIVE.join(", ")
+                names.join(", ")
             ));
         }
         config.set(name, value).map_err(|wrong: Wrong| wrong.to_string())?;

@@ -11,10 +11,10 @@
 
 use std::sync::Mutex;
 
+use settings::Config;
 use sys::cell::StaticRef;
 
 use crate::lock::lock;
-use crate::settings::config::Config;
 
 /// Changes a process takes; each keeps about 1 KiB.
 const MOST: usize = 1000;

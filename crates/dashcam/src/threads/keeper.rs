@@ -98,7 +98,7 @@ fn save(
     let region = recording.recorder.region();
     let mut config = Cow::Borrowed(recording.config());
     if let Some(slow) = &job.slow {
-        config.to_mut().slow.clone_from(slow);
+        config.to_mut().slow.text.clone_from(slow);
     }
     let config = &*config;
     let since_ns = begin_ns.saturating_sub(config.window_ns);

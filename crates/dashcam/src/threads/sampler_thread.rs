@@ -15,12 +15,12 @@ use sampler::kernel::Kernel;
 use sampler::under_gil::UnderGil;
 use sampler::world::{Sink, World};
 use sampler::{Figures, Next, Sampler, Settings, TURNED_OFF};
+use settings::Config;
 use sys::clock::Following;
 use sys::perf::Wakings;
 
 use crate::captures::queue::Queue;
 use crate::recording::{Recording, RAN_OUT};
-use crate::settings::config::Config;
 use crate::threads::interpreter;
 use crate::triggers::firing::Triggers;
 
@@ -79,9 +79,9 @@ impl Sink for Records {
 
 fn settings(config: &Config) -> Settings {
     Settings {
-        period_ns: config.period.as_nanos() as u64,
+        period_ns: config.period_ns,
         budget_percent: config.budget_percent,
-        threads: config.threads,
+        threads: config.threads as usize,
         switches: config.switches,
         stacks: config.stacks,
     }

@@ -31,7 +31,7 @@ impl Judging {
         (from_ns, to_ns): (u64, u64),
         all: &[Reading],
     ) {
-        let rules = &recording.config().metric_rules;
+        let rules = &recording.config().on_metric.rules;
         if *rules != self.rules {
             *self = Judging::new(rules);
         }

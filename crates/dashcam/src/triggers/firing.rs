@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use format::region::losses;
 use recorder::{OpenRequest, Recorder};
+use settings::{AtExit, Config};
 use sys::signal::{usr2_came, usr2_taker, Taker};
 use trigger::{decayed, show_ns, Crowd, Firing, Gate, Quota, Timing, Why};
 
 use crate::captures::queue::{Fired, Job, Queue};
 use crate::lock::lock;
 use crate::recording::Recording;
-use crate::settings::config::{AtExit, Config};
 use crate::settings::judge::judge_by;
 use crate::triggers::alarms::{Alarms, Cause};
 use crate::triggers::asked::{self, Asked};
@@ -116,7 +116,7 @@ impl Triggers {
             alarms,
             config,
             gate: Gate::new(timing(config)),
-            crowds: config.rules.crowds(),
+            crowds: config.slow.rules.crowds(),
             errors: error_rules(config),
             excesses: Vec::new(),
             excess_number: 0,
@@ -136,16 +136,16 @@ impl Triggers {
 
     /// Takes over settings that were changed meanwhile.
     pub(crate) fn follow(&mut self, config: &'static Config) {
-        if config.rules != self.config.rules || config.decay_ns != self.config.decay_ns {
-            self.crowds = config.rules.crowds();
+        if config.slow.rules != self.config.slow.rules || config.decay_ns != self.config.decay_ns {
+            self.crowds = config.slow.rules.crowds();
             self.captured_ns = sys::clock::now_ns();
             self.factor = 1.0;
-            judge_by(self.recording.recorder, config.rules.clone());
+            judge_by(self.recording.recorder, config.slow.rules.clone());
         }
-        if config.error_rules != self.config.error_rules {
+        if config.on_error.rules != self.config.on_error.rules {
             self.errors = error_rules(config);
         }
-        if config.metric_rules != self.config.metric_rules {
+        if config.on_metric.rules != self.config.on_metric.rules {
             // Of no rule any more; those that a capture will hold are still to be reported by it.
             self.excesses.retain(|excess| excess.told && excess.rule != NO_RULE);
             self.excesses.iter_mut().for_each(|excess| excess.rule = NO_RULE);
@@ -365,7 +365,8 @@ impl Triggers {
 
     fn send(&self, reason: String, fired: Option<Fired>) -> Said {
         // A capture is judged by the rules it was made under.
-        let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
+        let slow =
+            (self.factor < 1.0).then(|| self.config.slow.rules.scaled(self.factor).to_string());
         let (done, said) = sync_channel(1);
         self.queue.post(Job { reason, slow, fired, done: Some(done) });
         said
@@ -428,7 +429,7 @@ impl Triggers {
                 format!("errors: {text}")
             }
             Why::Metric { rule } => {
-                format!("metric: {}", self.config.metric_rules.text(rule as usize).unwrap_or(""))
+                format!("metric: {}", self.config.on_metric.rules.text(rule as usize).unwrap_or(""))
             }
             Why::Chosen => format!("when: {name}"),
             Why::Failed { .. } => self.reason(firing),
@@ -441,7 +442,7 @@ impl Triggers {
         let factor = decayed(quiet_ns, self.config.decay_ns);
         if factor != self.factor {
             self.factor = factor;
-            let rules = &self.config.rules;
+            let rules = &self.config.slow.rules;
             let rules = if factor < 1.0 { rules.scaled(factor) } else { rules.clone() };
             judge_by(self.recording.recorder, rules);
         }
@@ -491,7 +492,7 @@ fn kind_text(recorder: &Recorder, kind: u32) -> String {
 }
 
 fn error_rules(config: &Config) -> Vec<ErrorRule> {
-    let rules = config.error_rules.crowds().into_iter();
+    let rules = config.on_error.rules.crowds().into_iter();
     rules.map(|(text, crowd)| ErrorRule { text, crowd, failed: 0 }).collect()
 }
 

@@ -24,9 +24,9 @@ impl Loop {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let config = Config::from(&given, |_| None).expect("valid");
+        let config = ::settings::load_from(&given, |_| None).expect("valid").config;
         let region = Region::in_process(1 << 20, 4711, "a test").expect("1 MiB");
-        let recorder = Recorder::new(region, limit_of(config.rules.clone()));
+        let recorder = Recorder::new(region, limit_of(config.slow.rules.clone()));
         let alarms = Arc::new(Alarms::new(recorder, config.repeat_after_ns));
         let recording = Arc::new(Recording::new(recorder, config, Runtime::default()));
         let queue = Arc::new(Queue::default());
