@@ -37,13 +37,13 @@ from dashcam import metric, reading  # noqa: E402
 
 # No module `__getattr__` to import some of it on demand: with it, CPython looks `dashcam.span` up
 # the slow way each time, 20 ns.
-from dashcam.log import LogHandler  # noqa: E402
+from dashcam.log import LogFilter, LogHandler  # noqa: E402
 from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 
 __version__ = "0.1.0"
 # Without `set` and `open`: a program that imports all names keeps Python's own.
 __all__ = [
-    "Capture", "CaptureError", "Diagnosis", "LogHandler", "count", "counter", "distribution", "event", "fleet", "flush", "gauge", "gauge_add", "histogram",
+    "Capture", "CaptureError", "Diagnosis", "LogFilter", "LogHandler", "count", "counter", "distribution", "event", "fleet", "flush", "gauge", "gauge_add", "histogram",
     "inject", "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
     "trace_id", "traceparent",
     "__version__",
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from dashcam._absent import event, request, span
     from dashcam._fleet.fleet import Fleet
+    from dashcam.shapes import Status
 else:
     # The native functions themselves: a wrapper would cost more than they do.
     event, request, span = _native.event, _native.request, _native.span
@@ -287,11 +288,12 @@ def fleet(
     return Fleet(uri, since=since, until=until, service=service, where=where, engine=engine)
 
 
-def status() -> dict[str, Any]:
-    """Settings, sources, losses, the sampler's own cost, captures written so far."""
+def status() -> Status:
+    """Settings, sources, losses, the sampler's own cost, captures written so far. Before `start`
+    only `on` and `integrations`: `status().get("sources")`."""
     import json
 
-    state: dict[str, Any] = json.loads(_native.status_json())
+    state: Status = json.loads(_native.status_json())
     state["integrations"] = _process.notices()
     return state
 

@@ -40,6 +40,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Span:
     """Nested work, in a `with`, or as a decorator of a plain or async function."""
 
+    name: str
+    """Its name."""
+    attributes: dict[str, Any]
+    """Its attributes, as given and set so far."""
+
     def __init__(self, name: str, attributes: dict[str, Any]) -> None:
         self.name, self.attributes = name, attributes
 

@@ -1,13 +1,15 @@
 """`dashcam.LogHandler`: log records as events of the black box, beside the spans they belong to.
+`dashcam.LogFilter`: the ids of request and trace in log records, so that a line leads to both.
 
     logging.getLogger().addHandler(dashcam.LogHandler(level=logging.WARNING))
+    handler.addFilter(dashcam.LogFilter())      # for "%(request_id)s %(trace_id)s %(message)s"
 
 The event is named as the logger; its attributes are `level`, `message` (cut to 64 bytes of UTF-8)
 and `error`, the type of the exception if there is one. It belongs to the current request.
 
 How it works: logging takes longer to import than all of dashcam, and a program may not need it. So
-the class gets `logging.Handler` as its base when logging is there, at the latest with its first
-object or subclass.
+the classes get `logging.Handler` and `logging.Filter` as their bases when logging is there, at the
+latest with the first object or subclass.
 
 What it promises: it takes no lock and makes no system call, raises nothing and prints nothing.
 Records that a record's own arguments log while they are turned into text are ignored here (other
@@ -24,15 +26,19 @@ from dashcam import _native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from logging import Filter as _Filter
     from logging import Handler as _Base
     from logging import LogRecord
     from typing import Any
 else:
     class _Base:
-        """In place of `logging.Handler` until `_become_a_handler`."""
+        """In place of `logging.Handler` until `_join_logging`."""
+
+    class _Filter:
+        """In place of `logging.Filter` until `_join_logging`."""
 
 
-__all__ = ["LogHandler"]
+__all__ = ["LogFilter", "LogHandler"]
 
 _MOST = 64
 
@@ -58,12 +64,12 @@ class LogHandler(_Base):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LogHandler:
         """The first one imports logging."""
-        _become_a_handler()
+        _join_logging()
         return super().__new__(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """As `__new__`."""
-        _become_a_handler()
+        _join_logging()
         super().__init_subclass__(**kwargs)
 
     def handle(self, record: LogRecord) -> Any:
@@ -97,12 +103,38 @@ class LogHandler(_Base):
             _inside.emitting = False
 
 
-def _become_a_handler() -> None:
+class LogFilter(_Filter):
+    """Adds `request_id` (as in captures; 0 outside of requests) and `trace_id` (32 hex digits;
+    empty outside) to each record, for formatters. A record that has such an attribute keeps it, and
+    none is refused. It belongs to a handler, or to the logger whose records it shall change."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> LogFilter:
+        """The first one imports logging."""
+        _join_logging()
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """As `__new__`."""
+        _join_logging()
+        super().__init_subclass__(**kwargs)
+
+    def filter(self, record: LogRecord) -> bool:
+        """Adds the ids; always true."""
+        given = record.__dict__
+        if "request_id" not in given:
+            given["request_id"] = _native.current_request()
+        if "trace_id" not in given:
+            given["trace_id"] = _native.trace_id() or ""
+        return True
+
+
+def _join_logging() -> None:
     import logging
 
     if LogHandler.__bases__ == (_Base,) and _Base is not logging.Handler:
         LogHandler.__bases__ = (logging.Handler,)
+        LogFilter.__bases__ = (logging.Filter,)
 
 
 if hasattr(sys.modules.get("logging"), "Handler"):
-    _become_a_handler()
+    _join_logging()

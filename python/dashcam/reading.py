@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dashcam._reader import Table
+    from dashcam.shapes import Cause, Summary, Verdict
 
 
 class CaptureError(OSError):
@@ -61,8 +62,24 @@ class Tables(Mapping[str, "Table"]):
         return f"<dashcam tables: {', '.join(self._names)}>"
 
 
+class Causes(list["Cause"]):
+    """Causes, the largest share first; a table in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        from dashcam import _notebook
+
+        return _notebook.markdown(_notebook.CAUSES, _notebook.causes(self))
+
+    def _repr_html_(self) -> str:
+        from dashcam import _notebook
+
+        return _notebook.html(_notebook.CAUSES, _notebook.causes(self))
+
+
 class Diagnosis:
-    """The verdict on a capture, as in `dashcam why`."""
+    """The verdict on a capture, as in `dashcam why`; in notebooks as `dashcam why --md`."""
 
     __slots__ = ("text", "markdown", "_json")
 
@@ -77,17 +94,19 @@ class Diagnosis:
         self._json = found
 
     @property
-    def causes(self) -> list[dict[str, Any]]:
+    def causes(self) -> Causes:
         """The causes, largest share first, each with the fields of `dashcam why --json`."""
-        causes: list[dict[str, Any]] = self.json()["causes"]
-        return causes
+        return Causes(self.json()["causes"])
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Verdict:
         """The whole verdict, as `dashcam why --json` prints it (schema 1)."""
         import json
 
-        found: dict[str, Any] = json.loads(self._json)
+        found: Verdict = json.loads(self._json)
         return found
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown
 
     def __str__(self) -> str:
         return self.text
@@ -98,7 +117,7 @@ class Diagnosis:
 
 
 class Capture:
-    """An opened capture. Safe to use from several threads."""
+    """An opened capture. Safe to use from several threads. Notebooks show what it covers."""
 
     __slots__ = ("path", "tables", "notes", "damage", "_native")
 
@@ -127,13 +146,31 @@ class Capture:
         "checkout>1s") instead of the capture's own. Raises ValueError for wrong rules."""
         return Diagnosis(*self._native.why(slow))
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """Its contents: time covered, requests, threads, counts, metrics, losses; as `dashcam show
         --json` prints them."""
         import json
 
-        found: dict[str, Any] = json.loads(self._native.summary())
+        found: Summary = json.loads(self._native.summary())
         return found
+
+    def _repr_markdown_(self) -> str:
+        from dashcam import _notebook
+
+        summary = self.summary()
+        rows = _notebook.requests(summary["requests"])
+        head = _notebook.plain_markdown(_notebook.head(self.path, summary))
+        return f"{head}\n\n{_notebook.markdown(_notebook.REQUESTS, rows)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from dashcam import _notebook
+
+        summary = self.summary()
+        rows = _notebook.requests(summary["requests"])
+        head = escape(_notebook.head(self.path, summary))
+        return f"<p>{head}</p>{_notebook.html(_notebook.REQUESTS, rows)}"
 
     def __repr__(self) -> str:
         return f"<dashcam capture {str(self.path)!r}>"

@@ -75,7 +75,7 @@ def metrics() -> Iterator[Counted]:
     _flush()
     path = dashcam.snap("testing.metrics")
     if path is None:
-        raise RuntimeError(f"testing.metrics: found no capture: {dashcam.status()['last_error']}")
+        raise RuntimeError(f"testing.metrics: found no capture: {dashcam.status().get('last_error')}")
     try:
         found = dashcam.open(path).summary()["metrics"]
     finally:

@@ -49,3 +49,14 @@ print(isinstance(Mine(level=20), logging.Handler), Mine.__mro__[-4:-1] == LogHan
 def test_the_log_handler_is_complete_where_logging_is_there_already() -> None:
     code = "import logging; from dashcam import LogHandler; print(LogHandler.__bases__ == (logging.Handler,))"
     assert run(code) == "True"
+
+
+def test_a_log_filter_is_one_of_loggings() -> None:
+    code = """
+from dashcam import LogFilter
+assert 'logging' not in sys.modules
+made = LogFilter()
+import logging
+print(isinstance(made, logging.Filter), issubclass(LogFilter, logging.Filter))
+"""
+    assert run(code) == "True True"

@@ -29,7 +29,7 @@ fn wanted(knob: &Knob, text: &str, wanted: &str) -> Wrong {
     Wrong { what: knob.name.to_owned(), found: text.to_owned(), wanted: wanted.to_owned() }
 }
 
-/// What stands on both sides of ` to ` in the accepted values.
+/// The two values around ` to ` in the accepted values.
 fn limits(knob: &Knob) -> (&'static str, &'static str) {
     knob.accepts.split_once(" to ").unwrap_or((knob.accepts, knob.accepts))
 }

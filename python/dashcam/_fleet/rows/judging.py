@@ -27,6 +27,10 @@ import dashcam
 from dashcam import reading
 from dashcam._fleet.rows import schema
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dashcam.shapes import Cause, Verdict
+
 # Largest file that is judged: a full box of the default size makes 54 MiB.
 FILE_BYTES_MAX = 64 << 20
 # Captures are between these days: another time is a clock that was never set, or a damaged file.
@@ -126,7 +130,7 @@ class _Origin:
 
 
 def _capture(
-    origin: _Origin, verdict: dict[str, Any], capture: dashcam.Capture, found: list[dict[str, Any]]
+    origin: _Origin, verdict: Verdict, capture: dashcam.Capture, found: list[dict[str, Any]]
 ) -> dict[str, Any]:
     requests = verdict["requests"]
     excess_ns = _int(requests["excess_ns"])
@@ -149,7 +153,7 @@ def _capture(
     }
 
 
-def _finding(origin: _Origin, row: dict[str, Any], judged: dict[str, Any]) -> dict[str, Any]:
+def _finding(origin: _Origin, row: dict[str, Any], judged: Cause) -> dict[str, Any]:
     """`row` is the cause in the capture's tables, `judged` the same in `why --json`."""
     same = ("rank", "cause", "confidence", "fingerprint", "share", "slow_requests", "normal_requests", "request",
             "path", "target", "summary", "advice", "culprit_file", "culprit_line")
