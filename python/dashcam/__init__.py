@@ -134,6 +134,7 @@ def start(
     decay: str = "0s",
     at_exit: Literal["slow", "crash", "always", "never"] = "slow",
     hook: str | None = None,
+    rollups: bool | Literal["on", "off"] = True,
     control: bool | Literal["on", "off"] = True,
     otlp: str | None = None,
     otlp_share: float = 1,
@@ -186,6 +187,8 @@ def start(
     at_exit: A capture at the end: of slow requests that are in none yet, of an uncaught exception
         too, always, never. Accepts slow, crash, always, never.
     hook: Run for each capture, with its path as the last argument. Accepts a command.
+    rollups: Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.
+        Accepts on, off.
     control: The control socket: dashcam ps, status, snap and set. Accepts on, off.
     otlp: Where slow and failed requests, a share of the others, and metrics are sent by OTLP;
         empty: as OTEL_EXPORTER_OTLP_ENDPOINT says. Accepts http://HOST:4318, off.

@@ -73,6 +73,8 @@ class SettingsInForce(TypedDict):
     always, never."""
     hook: str
     """ Run for each capture, with its path as the last argument."""
+    rollups: bool
+    """ Counts all requests by name and hour, in a file beside the captures, for dashcam fleet."""
     control: bool
     """ The control socket: dashcam ps, status, snap and set."""
     otlp: str

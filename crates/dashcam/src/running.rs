@@ -17,6 +17,7 @@ use sys::local::Listener;
 use sys::thread::Quiet;
 
 use crate::captures::queue::Queue;
+use crate::captures::rollups_log::RollupsLog;
 use crate::recording::Recording;
 use crate::triggers::alarms::Alarms;
 
@@ -36,6 +37,7 @@ pub(crate) struct Running {
     pub recording: Arc<Recording>,
     pub queue: Arc<Queue>,
     pub alarms: Arc<Alarms>,
+    pub rollups: Arc<RollupsLog>,
     pub under_gil: Arc<UnderGil>,
     pub socket: Arc<Socket>,
     pub endpoint: Option<Arc<openmetrics::Endpoint>>,

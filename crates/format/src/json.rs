@@ -83,7 +83,8 @@ pub fn texts<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
-fn push_text(out: &mut String, value: &str) {
+/// Appends a text as JSON.
+pub fn push_text(out: &mut String, value: &str) {
     out.push('"');
     for c in value.chars() {
         match c {

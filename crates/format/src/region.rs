@@ -234,6 +234,8 @@ pub mod losses {
         DESCRIPTORS_CLOSED = 39, "descriptors_closed_by_program";
         /// Times that there was no memory for the next part of the box.
         BOX_STEPS_REFUSED = 40, "box_steps_refused";
+        /// Requests whose counts could not be written to the log of requests.
+        REQUESTS_UNLISTED = 41, "requests_unlisted";
     }
 }
 

@@ -20,6 +20,7 @@ mod mailbox;
 mod open;
 mod open_spans;
 mod recorder;
+mod rollups;
 mod session;
 mod thread;
 pub mod traces;
@@ -36,6 +37,7 @@ pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
 };
 pub use ring::OpenPlace;
+pub use rollups::{rollup_bucket, Fate, Rollup, Rollups, ROLLUP_BUCKETS, ROLLUP_NAMES};
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 pub use twice::append_interval;

@@ -129,8 +129,9 @@ impl Limits {
         self.typical[entry(name)].load(Ordering::Relaxed)
     }
 
-    /// Posts the request to the trigger if it took too long; returns whether it did.
-    pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) -> bool {
+    /// Posts the request to the trigger if it took too long; returns whether it did, and what was
+    /// typical before it.
+    pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) -> (bool, u64) {
         let slot = &self.typical[entry(name)];
         let old = slot.load(Ordering::Relaxed);
         let new = match old {
@@ -151,7 +152,7 @@ impl Limits {
         if is_over {
             self.post(id, name, took_ns);
         }
-        is_over
+        (is_over, old)
     }
 
     /// The group a name is counted in; 0 none.

@@ -17,6 +17,7 @@ use format::trace::{self, Trace};
 use crate::failures::{self, Failed, Question};
 use crate::latency::Slow;
 use crate::recorder::{current, is_on};
+use crate::rollups::Done;
 use crate::twice;
 use crate::{append, put_span, Attribute};
 
@@ -396,7 +397,12 @@ impl Request {
             put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
         let took_ns = now.saturating_sub(self.begin_ns);
-        if recorder.limits().ended(self.id, name, took_ns) && is_on() {
+        let (slow, typical_ns) = recorder.limits().ended(self.id, name, took_ns);
+        if is_on() {
+            let done = Done { took_ns, typical_ns, slow, failed: error };
+            recorder.rollups().ended(name, done);
+        }
+        if slow && is_on() {
             let head = header(Kind::RequestEnd, 4, flags, name);
             recorder.twice.post([head, begin_ns, end_ns, id]);
         }

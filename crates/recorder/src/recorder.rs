@@ -18,6 +18,7 @@ use crate::failures::{ErrorJudge, Failures};
 use crate::latency::Latencies;
 use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
+use crate::rollups::Rollups;
 use crate::twice::Twice;
 
 /// Everything that records share. Made once a process (again in a forked child), never freed.
@@ -33,6 +34,7 @@ pub struct Recorder {
     limits: Limits,
     failures: Failures,
     latencies: Latencies,
+    rollups: Rollups,
     pub(crate) twice: Twice,
 }
 
@@ -62,6 +64,7 @@ impl Recorder {
             limits: Limits::new(limit_of),
             failures: Failures::new(),
             latencies: Latencies::default(),
+            rollups: Rollups::default(),
             twice: Twice::new(),
         }))
     }
@@ -114,6 +117,11 @@ impl Recorder {
         &self.latencies
     }
 
+    /// Counts of all requests by name.
+    pub fn rollups(&self) -> &Rollups {
+        &self.rollups
+    }
+
     /// Measures times of requests by name from here on. Cost as `set_limits`.
     pub fn measure_latencies(&self) {
         self.latencies.measure();
@@ -148,6 +156,7 @@ impl Recorder {
         if self.limits.know(name, text) {
             self.failures.know(name, text);
             self.latencies.know(name);
+            self.rollups.know(name);
         }
         name
     }

@@ -109,6 +109,8 @@ macro_rules! settings {
                 "A capture at the end: of slow requests that are in none yet, of an uncaught exception too, always, never.";
             hook => hook: Command, "", "a command", AtStart, Short,
                 "Run for each capture, with its path as the last argument.";
+            rollups => rollups: Switch, "on", "on, off", AtStart, Long,
+                "Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.";
             control => control: Switch, "on", "on, off", AtStart, Long,
                 "The control socket: dashcam ps, status, snap and set.";
             otlp => otlp: Collector, "", "http://HOST:4318, off", AtStart, Long,

@@ -88,7 +88,7 @@ mod tests {
     const AT: u64 = 1_795_256_043_000_000_000;
 
     fn job(reason: &str, fired: Option<(&str, u64)>) -> Job {
-        let fired = fired.map(|(name, took_ns)| Fired { name: name.to_owned(), took_ns });
+        let fired = fired.map(|(name, took_ns)| Fired { id: 0, name: name.to_owned(), took_ns });
         Job { reason: reason.to_owned(), slow: None, fired, done: None }
     }
 

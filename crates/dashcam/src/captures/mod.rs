@@ -4,5 +4,6 @@ pub(crate) mod captures_log;
 pub(crate) mod hook;
 pub(crate) mod notes;
 pub(crate) mod queue;
+pub(crate) mod rollups_log;
 pub(crate) mod snapshot;
 pub(crate) mod stats;

@@ -33,6 +33,7 @@ pub(crate) struct Job {
 
 /// The request that a capture is made for.
 pub(crate) struct Fired {
+    pub id: ring::Name,
     pub name: String,
     /// 0: not known.
     pub took_ns: u64,

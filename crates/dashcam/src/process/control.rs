@@ -20,6 +20,7 @@ use sys::claim::{Claim, Claimed};
 use crate::api::names;
 use crate::api::traces;
 use crate::captures::queue::{Job, Queue};
+use crate::captures::rollups_log::RollupsLog;
 use crate::control_socket::remote;
 use crate::exports::otlp;
 use crate::lock::{contained, lock};
@@ -166,6 +167,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         recording,
         queue,
         alarms,
+        rollups: Arc::new(RollupsLog::new()),
         under_gil: Arc::default(),
         socket: Arc::new(socket),
         endpoint,
@@ -250,13 +252,15 @@ fn stop_now() {
         endpoint.stop();
     }
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
+    let mut have_ended = true;
     for thread in lock(&parts.threads).drain(..) {
         while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
             sys::thread::pause_for(Duration::from_millis(2));
             queue.notify();
         }
-        if thread.is_finished() {
-            thread.join();
+        match thread.is_finished() {
+            true => thread.join(),
+            false => have_ended = false,
         }
     }
     if queue.is_saving() {
@@ -268,6 +272,10 @@ fn stop_now() {
     forward::flush(Duration::from_millis(500));
     otlp::stop(Duration::from_secs(2));
     recorder::pause();
+    if have_ended {
+        // Requests that ended since `dashcam-keeper` did; it has shown that the folder answers.
+        parts.rollups.end(recording);
+    }
 }
 
 /// An uncaught exception of this type is about to end the program: with `at_exit="crash"` the

@@ -7,6 +7,7 @@ use format::region::{losses, word};
 use format::schema::SCHEMA_JSON;
 use ring::{Place, Region};
 use settings::Config;
+use sys::random;
 
 use crate::recording::runtime::Runtime;
 
@@ -37,7 +38,7 @@ pub fn sources(list: &[(String, String)]) -> String {
 }
 
 /// Labels of the process by key.
-fn labels(config: &Config) -> String {
+pub(crate) fn labels(config: &Config) -> String {
     let each = config.labels.iter();
     each.fold(Object::new(), |object, (key, value)| object.text(key, value)).finish()
 }
@@ -105,6 +106,7 @@ pub fn capture(
         Place::Process(why) => format!("process memory only: {why}"),
     };
     standing
+        .text("capture_id", &format!("{:016x}{:016x}", random::number(), random::number()))
         .text("reason", reason)
         .int("pid", u64::from(std::process::id()))
         .int("start_ns", at(word::START_NS))

@@ -10,12 +10,13 @@ use format::own_span;
 use format::record::{flag, header, Kind};
 use format::region::losses;
 use format::trace::Trace;
-use recorder::Recorder;
+use recorder::{Fate, Recorder};
 
 use crate::captures::captures_log::CapturesLog;
 use crate::captures::hook::Hooks;
 use crate::captures::notes::Notes;
 use crate::captures::queue::{Job, Made, Next, Queue};
+use crate::captures::rollups_log::RollupsLog;
 use crate::captures::snapshot;
 use crate::captures::stats;
 use crate::metrics::windows::{self, Windows};
@@ -34,12 +35,13 @@ pub(crate) struct Keeper {
     pub queue: Arc<Queue>,
     pub alarms: Arc<Alarms>,
     pub windows: Windows,
+    pub rollups: Arc<RollupsLog>,
 }
 
 /// The life of `dashcam-keeper`.
 pub(crate) fn run(keeper: Keeper) {
     recorder::name_thread("dashcam-keeper");
-    let Keeper { recording, queue, alarms, mut windows } = keeper;
+    let Keeper { recording, queue, alarms, mut windows, rollups } = keeper;
     let mut number = 0;
     let mut hooks = Hooks::default();
     let mut log = CapturesLog::default();
@@ -47,6 +49,7 @@ pub(crate) fn run(keeper: Keeper) {
     let mut notes = Notes::since(&region.losses());
     loop {
         windows.tick();
+        rollups.tick(&recording);
         notes.look(sys::clock::now_ns(), &region.losses(), say);
         region.prepare();
         let now_ns = sys::clock::now_ns();
@@ -62,6 +65,7 @@ pub(crate) fn run(keeper: Keeper) {
             Next::Idle => continue,
             Next::End => {
                 windows.take();
+                rollups.end(&recording);
                 return hooks.end(&recording);
             }
         };
@@ -75,6 +79,10 @@ pub(crate) fn run(keeper: Keeper) {
         note(&recording, &queue, &result);
         if let Ok(made) = &result {
             log.captured(&recording, &job, &made.path);
+            if let Some(fired) = &job.fired {
+                recording.recorder.rollups().note(fired.id, Fate::Captured);
+            }
+            rollups.captured();
             hooks.captured(&recording, &made.path);
         }
         let result = result.map(|made| made.path);

@@ -89,10 +89,11 @@ impl Drop for SaysThatItLeft {
 fn keeper(parts: &Running, before: Before) -> Option<sys::thread::Quiet> {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, endpoint) = (parts.alarms.clone(), parts.endpoint.clone());
+    let rollups = parts.rollups.clone();
     spawn(&parts.recording, "dashcam-keeper", move || {
         let own = Own::new(recording.clone(), queue.clone(), before);
         let windows = Windows::new(recording.clone(), alarms.clone(), endpoint, own);
-        keeper::run(Keeper { recording, queue, alarms, windows });
+        keeper::run(Keeper { recording, queue, alarms, windows, rollups });
     })
 }
 

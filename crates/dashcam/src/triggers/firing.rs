@@ -12,7 +12,7 @@ use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::Arc;
 
 use format::region::losses;
-use recorder::{OpenRequest, Recorder};
+use recorder::{Fate, OpenRequest, Recorder};
 use settings::{AtExit, Config};
 use sys::signal::{usr2_came, usr2_taker, Taker};
 use trigger::{decayed, show_ns, Crowd, Firing, Gate, Quota, Timing, Why};
@@ -206,6 +206,14 @@ impl Triggers {
                 self.asked.suppress(request);
             }
             region.lose(losses::FIRINGS_SUPPRESSED, 1);
+            self.note(&firing, Fate::Suppressed);
+        }
+    }
+
+    /// Counts by name what became of a firing of a request.
+    fn note(&self, firing: &Firing, fate: Fate) {
+        if firing.request & NO_REQUEST == 0 {
+            self.recording.recorder.rollups().note(firing.name, fate);
         }
     }
 
@@ -224,6 +232,7 @@ impl Triggers {
 
     fn repeated(&self, firing: &Firing) {
         lock(&self.alarms.repeats).count(&cause(firing));
+        self.note(firing, Fate::Suppressed);
         self.recording.recorder.region().lose(losses::FIRINGS_REPEATED, 1);
     }
 
@@ -352,6 +361,7 @@ impl Triggers {
     fn due(&mut self, firing: Firing, now: u64) {
         if !self.quota.take(now) {
             self.recording.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
+            self.note(&firing, Fate::OverQuota);
             return;
         }
         let cause = cause(&firing);
@@ -377,7 +387,7 @@ impl Triggers {
         let is_of_request = !matches!(firing.why, Why::Share { .. } | Why::Metric { .. });
         is_of_request.then(|| {
             let name = self.recording.recorder.limits().name_text(firing.name).unwrap_or_default();
-            Fired { name: name.to_owned(), took_ns: firing.took_ns }
+            Fired { id: firing.name, name: name.to_owned(), took_ns: firing.took_ns }
         })
     }
 
