@@ -11,6 +11,7 @@ a burst is one capture, as with the recorder's cooldown.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import random
 import struct
@@ -33,7 +34,11 @@ def clone(capture: bytes, **changes: Any) -> bytes:
         payload = capture[at + 12:at + 12 + size]
         at += 12 + size
         if tag == b"META":
-            payload = json.dumps(json.loads(payload) | changes).encode()
+            meta = json.loads(payload) | changes
+            if "capture_id" in meta and "capture_id" not in changes:
+                # Another capture.
+                meta["capture_id"] = hashlib.sha256(json.dumps(meta).encode()).hexdigest()[:32]
+            payload = json.dumps(meta).encode()
         head = tag + struct.pack("<I", len(payload))
         out += [head, struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))), payload]
     return b"".join(out)
@@ -146,7 +151,8 @@ def page() -> str:
     """The last part of docs/fleet-tables.md."""
     out = "### Every row of captures, findings and requests\n\n" + _table(schema.FOLDERS + schema.ORIGIN)
     for table in schema.TABLES:
-        own = tuple(column for column in table.columns if column not in schema.ORIGIN)
+        has_origin = table.columns[0] == schema.ORIGIN[0]
+        own = tuple(column for column in table.columns if not (has_origin and column in schema.ORIGIN))
         out += f"\n### {table.name}\n\n{table.about}\n\n" + _table(own)
     return out
 

@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     diff.add_argument("--window", default="24h", metavar="TIME", help="how long before and after it [24h]")
     show = _verb(verbs, "show", _show, "all that is known of one cause")
     show.add_argument("fingerprint", metavar="FINGERPRINT", help="its beginning is enough")
-    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, refused")
+    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, rollups, refused")
     query.add_argument("query", metavar="QUERY")
     query.add_argument("--csv", action="store_true", help="print CSV, with a header")
     index = verbs.add_parser("index", help="judge new captures and write tables of Parquet", allow_abbrev=False)

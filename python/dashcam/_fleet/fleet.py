@@ -8,9 +8,9 @@
 How it works: `indexing` judges captures that the tables do not have yet, `engine` opens the tables,
 `questions` are asked, `answers` makes of their rows what a person reads.
 
-What it promises: an answer is of the captured slow requests, and says so. Without counts of all
-requests (rollups, which the recorder does not write yet) there are no rates, no percentiles and
-nothing about requests that no capture has.
+What it promises: excess is exact where processes counted all of their requests (rollups); captures
+only say how it is divided among causes, and excess without a capture is a line of its own. Without
+these counts an answer is of the captured slow requests, and says so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-NAMES = ("captures", "findings", "requests", "refused")
+NAMES = ("captures", "findings", "requests", "rollups", "refused")
 # What a side of `diff` may be chosen by.
 SIDE_COLUMNS = ("version", "environment", "region", "host")
 
@@ -55,21 +55,31 @@ class Fleet:
         self._chosen = self._stored(span)
         if where is not None:
             captures = self._engine.view("chosen", self._chosen.captures, where)
-            self._chosen = questions.where(self._chosen, captures)
+            self._chosen = questions.where(self._chosen, captures)._replace(rollups=self._counts(where))
         self._kept: questions.Asked | None = None
         self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
-        """The tables as Ibis expressions: `captures`, `findings`, `requests`, `refused`; each
-        capture once, after the filters."""
+        """The tables as Ibis expressions: `captures`, `findings`, `requests`, `rollups`, `refused`;
+        each row once, after the filters."""
 
     def _stored(self, span: questions.Span) -> questions.Tables:
         found = {name: self._engine.stored(name) for name in NAMES}
         if self._source.live is not None:
             live = self._engine.stored("live")
-            for name in ("captures", "refused"):
+            for name in ("captures", "rollups", "refused"):
                 found[name] = found[name].semi_join(live, "uri")
         for name in ("captures", "findings", "requests"):
             found[name] = questions.chosen(found[name], span)
+        found["rollups"] = questions.counted(found["rollups"], span)
         return questions.newest(questions.Tables(**found), self._engine.rules())
+
+    def _counts(self, where: str) -> ir.Table:
+        """The counts that fulfil a condition over captures."""
+        rollups = self._chosen.rollups
+        try:
+            return self._engine.view("chosen_counts", rollups, where)
+        except ValueError:
+            self.notes.append("no rates: --where has columns that the counts of all requests (`rollups`) have not")
+            return rollups.limit(0)
 
     def why(self, by: str | None = None, top: int = 20) -> answers.Why:
         """Which causes cost the most. `by`: groups by service, version, environment, region, host,
@@ -110,8 +120,8 @@ class Fleet:
         return differing.by_label(self._asked(), sides[0], sides[1])
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over `captures`, `findings`, `requests` and `refused`, each capture
-        once, after the filters; and nothing else. Raises ValueError for a wrong query."""
+        """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`, each
+        row once, after the filters; and nothing else. Raises ValueError for a wrong query."""
         for name in NAMES:
             self._engine.view(name, self.tables[name])
         return self._engine.sql(query)

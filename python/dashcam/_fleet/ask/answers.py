@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from dashcam._fleet.ask import questions, statistics, wording
 
-# What an answer is about; there is no count of the requests that no capture has.
+# What an answer is about.
+ALL = "all slow requests that were counted, divided among causes as the captured ones are"
 CAPTURED = "the slow requests that were captured; requests that no capture has are not counted"
 # Names listed of what a cause touched.
 NAMES_MAX = 5
@@ -43,7 +44,7 @@ class Why(NamedTuple):
 
     def json(self) -> Row:
         """As `dashcam fleet why --json` prints it."""
-        return whole({"schema": 1, "of": CAPTURED, "by": list(self.by), **self.totals, "groups": self.groups, "more": self.more})
+        return whole({"schema": 1, "of": ALL if self.totals["counted"] else CAPTURED, "by": list(self.by), **self.totals, "groups": self.groups, "more": self.more})
 
     @property
     def text(self) -> str:
@@ -85,6 +86,7 @@ class Shown(NamedTuple):
 def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) -> Why:
     """Groups ranked by excess, with intervals."""
     totals, hosts = _totals(all_)
+    represented_ns = totals["excess_ns"] - (totals["not_captured_ns"] or 0.0)
     groups = questions.rows(questions.groups(all_, by))
     groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
     intervals = _intervals(questions.by_host(all_, by).to_pyarrow(), hosts, by)
@@ -99,7 +101,8 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) ->
         row |= {
             "rank": rank,
             "share": _share(row["excess_ns"], totals["excess_ns"]),
-            "share_95": intervals.get(key),
+            "share_95": _of(intervals.get(key), _share(represented_ns, totals["excess_ns"])),
+            "slow_per_million": _per_million(row["slow"], totals["counts"], row.get("service")),
             "versions": versions[key],
             "requests": requests[key],
             "worst": _worst(worst_row, captures),
@@ -111,8 +114,9 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) ->
                 one for one in seen.get(row["service"], []) if one["version"] not in {v["version"] for v in versions[key]}]
         found.append(row)
     del totals["hosts_by_service"]
+    totals["counts"] = list(totals["counts"].values())
     named_ns = sum(row["excess_ns"] for row in groups)
-    totals["unexplained_ns"] = max(0.0, totals["excess_ns"] - named_ns)
+    totals["unexplained_ns"] = max(0.0, represented_ns - named_ns)
     totals["unexplained_share"] = _share(totals["unexplained_ns"], totals["excess_ns"])
     return Why(totals, by, found, max(0, len(groups) - top))
 
@@ -190,14 +194,18 @@ def plain(value: Any) -> Any:
 
 def _totals(all_: questions.Asked) -> tuple[Row, list[Row]]:
     hosts = questions.rows(questions.totals(all_))
+    counted = questions.rows(questions.counts(all_))
     seen = _versions_seen(all_)
-    by_service: dict[str, int] = {}
-    for row in hosts:
-        by_service[row["service"]] = by_service.get(row["service"], 0) + 1
+    by_service: dict[str, set[str]] = {}
+    for row in [*hosts, *counted]:
+        by_service.setdefault(row["service"], set()).add(row["host"])
+    represented_ns = sum(row["excess_ns"] for row in hosts)
+    rest = None if all_.uncaptured is None else questions.rows(all_.uncaptured)
+    rest_ns = None if rest is None else sum(row["excess_ns"] for row in rest)
     rules = sorted({row["rules_version"] for row in questions.rows(questions.rules(all_))})
     return {
         "services": len(by_service),
-        "hosts": len({row["host"] for row in hosts}),
+        "hosts": len(set().union(*by_service.values())),
         "versions": len({one["version"] for listed in seen.values() for one in listed} - {None}),
         "captures": sum(row["captures"] for row in hosts),
         "damaged": sum(row["damaged"] for row in hosts),
@@ -205,16 +213,56 @@ def _totals(all_: questions.Asked) -> tuple[Row, list[Row]]:
         "from_utc": min((row["first_utc"] for row in hosts), default=None),
         "to_utc": max((row["last_utc"] for row in hosts), default=None),
         "slow_requests": sum(row["slow_requests"] for row in hosts),
-        "excess_ns": sum(row["excess_ns"] for row in hosts),
+        "excess_ns": represented_ns + (rest_ns or 0.0),
+        "captured_excess_ns": sum(row["seen_ns"] for row in hosts),
+        "counted": bool(counted),
+        "counts": _counts(counted, rest or []),
+        "uncounted": sorted({row["service"] for row in hosts} - {row["service"] for row in counted}),
+        "not_captured_ns": rest_ns,
         "rules_versions": rules,
-        "hosts_by_service": by_service,
+        "hosts_by_service": {name: len(found) for name, found in by_service.items()},
     }, hosts
+
+
+def _counts(counted: list[Row], rest: list[Row]) -> dict[str, Row]:
+    """What was counted, by service."""
+    names = ("total", "slow", "failed", "excess_ns", "captured", "suppressed", "over_quota", "processes", "open")
+    found: dict[str, Row] = {}
+    for row in sorted(counted, key=lambda row: row["service"]):
+        whole = found.setdefault(row["service"], {"service": row["service"], **dict.fromkeys(names, 0), "not_captured_slow": 0,
+                                                  "not_captured_ns": 0.0})
+        for name in names:
+            whole[name] += row[name]
+    for row in rest:
+        found[row["service"]] |= {"not_captured_slow": row["slow"], "not_captured_ns": row["excess_ns"]}
+    return found
+
+
+def _per_million(slow: float, counts: dict[str, Row], service: str | None) -> float | None:
+    """Slow requests in a million of the service's, or of all; None: they were not counted."""
+    total = counts.get(service, {}).get("total", 0) if service else sum(row["total"] for row in counts.values())
+    return slow / total * 1e6 if total else None
+
+
+def _of(interval: list[float] | None, part: float) -> list[float] | None:
+    """An interval of a share of a part, as one of the whole."""
+    return interval and [bound * part for bound in interval]
 
 
 def _versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
     """The versions of each service, by time."""
     found: dict[str, list[Row]] = {}
-    for row in sorted(questions.rows(questions.versions(all_)), key=lambda row: (row["first_utc"], row["version"] or "")):
+    requests: dict[tuple[str, str | None], Row] = {}
+    for row in questions.rows(questions.counts(all_)):
+        whole = requests.setdefault((row["service"], row["version"]), row | {"requests": 0, "hosts": 0})
+        whole |= {"requests": whole["requests"] + row["total"], "hosts": whole["hosts"] + 1,
+                  "first_utc": min(whole["first_utc"], row["first_utc"]), "last_utc": max(whole["last_utc"], row["last_utc"])}
+    rows = questions.rows(questions.versions(all_))
+    for row in rows:
+        row["requests"] = requests.pop((row["service"], row["version"]), {"requests": None})["requests"]
+    kept = ("service", "version", "requests", "hosts", "first_utc", "last_utc")
+    rows += [{name: row[name] for name in kept} | {"captures": 0} for row in requests.values()]
+    for row in sorted(rows, key=lambda row: (row["first_utc"], row["version"] or "")):
         found.setdefault(row.pop("service"), []).append(row)
     return found
 
@@ -266,7 +314,7 @@ def _steps(times: list[datetime.datetime], by: str) -> list[datetime.datetime]:
 
 
 def _worst(row: Row, captures: Path) -> Row:
-    return {"capture_id": row["capture_id"], "path": str(captures / row["uri"]), "excess_ns": row["weight_ns"],
+    return {"capture_id": row["capture_id"], "path": str(captures / row["uri"]), "excess_ns": row["seen_ns"],
             "is_there": (captures / row["uri"]).is_file(), "summary": row["summary"]}
 
 

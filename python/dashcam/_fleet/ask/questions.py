@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import ibis
 import ibis.expr.types as ir
 
+from dashcam._fleet.ask import estimating
+
 # What names a cause: two services may have the same file and function.
 CAUSE = ("service", "fingerprint")
 # What `--by` may group by instead.
@@ -47,6 +49,7 @@ class Tables(NamedTuple):
     captures: ir.Table
     findings: ir.Table
     requests: ir.Table
+    rollups: ir.Table
     refused: ir.Table
 
 
@@ -67,6 +70,7 @@ def once(tables: Tables) -> Tables:
     keys = ["capture_id", "rules_version"]
     return tables._replace(findings=tables.findings.distinct(on=[*keys, "rank"], keep="first"),
                            requests=tables.requests.distinct(on=[*keys, "request_id"], keep="first"),
+                           rollups=tables.rollups.distinct(on=list(estimating.COUNTED), keep="first"),
                            refused=tables.refused.distinct())
 
 
@@ -95,6 +99,18 @@ def chosen(table: ir.Table, span: Span) -> ir.Table:
     return table
 
 
+def counted(rollups: ir.Table, span: Span) -> ir.Table:
+    """What the counts of all requests have of a span of time and a service; intervals at its ends are
+    counted whole."""
+    if span.since is not None:
+        rollups = rollups.filter(rollups.day >= span.since.date(), rollups.to_utc > span.since)
+    if span.until is not None:
+        rollups = rollups.filter(rollups.day <= span.until.date(), rollups.from_utc < span.until)
+    if span.service is not None:
+        rollups = rollups.filter(rollups.service == span.service)
+    return rollups
+
+
 class Asked(NamedTuple):
     """What questions are asked of: captures and findings with what each costs, kept by the engine,
     and the tables they are from."""
@@ -102,19 +118,22 @@ class Asked(NamedTuple):
     tables: Tables
     captures: ir.Table
     findings: ir.Table
+    uncaptured: ir.Table | None
+    """Excess without a capture by service; None: nothing was counted."""
 
 
 # So much is kept of captures and findings; texts are read for the few that are shown.
 CAPTURES_KEPT = ("capture_id", "uri", "day", "service", "version", "environment", "region", "host", "pid", "started_utc", "captured_utc",
                  "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
 FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "version", "environment", "region", "host",
-                 "captured_utc", "first_utc", "last_utc", "request", "excess_ns")
+                 "captured_utc", "first_utc", "last_utc", "request", "slow_requests", "excess_ns")
 
 
 def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
     """Calculates what all questions need once. Captures get a number, and `own_requests` and
-    `own_ns`: slow requests that no other capture has more of, and their excess. Findings, but for
-    those without a name, get `weight_ns`: their part of that excess."""
+    `seen_ns`: slow requests that no other capture has more of, and their excess; `own_ns` and
+    `own_slow` are what these stand for (`estimating`). Findings, but for those without a name, get
+    `weight_ns`, `seen_ns` and `weight_slow`: their part of it."""
     narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
     captures = keep("asked_overlapping", _overlapping(narrow).mutate(capture=ibis.row_number().over()))
     own = _own(tables.requests, captures)
@@ -124,16 +143,47 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
         "own_requests": alone.ifelse(joined.slow_requests, joined.shared_requests.fill_null(0)).cast("int64"),
         "own_ns": alone.ifelse(joined.excess_ns, joined.shared_ns.fill_null(0)).cast("int64"),
     }
-    captures = keep("asked_captures", joined.mutate(**numbers).drop("shared_requests", "shared_ns", "started_utc", "pid", "first_slow_utc"))
+    drop = ["shared_requests", "shared_ns", "started_utc", "pid", "first_slow_utc"]
+    joined = joined.mutate(**numbers).drop(*drop)
+    joined, uncaptured = _estimated(tables, captures, joined, keep)
+    captures = keep("asked_captures", joined)
     named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*FINDINGS_KEPT)
-    priced = named.join(captures.select("capture_id", "capture", "own_ns", all_ns=captures.excess_ns), "capture_id")
-    part = priced.own_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
-    weight = priced.excess_ns.cast("float64") * part.fill_null(0.0)
-    findings = keep("asked_findings", priced.mutate(weight_ns=weight).drop("own_ns", "all_ns"))
+    own = captures.select("capture_id", "capture", "own_ns", own_seen_ns=captures.seen_ns, own_slow=captures.own_slow,
+                          all_ns=captures.excess_ns, all_slow=captures.slow_requests)
+    priced = named.join(own, "capture_id")
+    part = priced.excess_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
+    part_slow = priced.slow_requests.cast("float64") / priced.all_slow.nullif(0).cast("float64")
+    weights = {
+        "weight_ns": (priced.own_ns.cast("float64") * part).fill_null(0.0),
+        "seen_ns": (priced.own_seen_ns.cast("float64") * part).fill_null(0.0),
+        "weight_slow": (priced.own_slow * part_slow).fill_null(0.0),
+    }
+    findings = keep("asked_findings", priced.mutate(**weights).drop("own_ns", "own_seen_ns", "own_slow", "all_ns", "all_slow", "slow_requests"))
     # A capture has fewer findings than that.
     if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
         findings = keep("asked_findings_once", findings.distinct())
-    return Asked(tables, captures, findings)
+    return Asked(tables, captures, findings, uncaptured)
+
+
+def _estimated(
+    tables: Tables, known: ir.Table, captures: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
+) -> tuple[ir.Table, ir.Table | None]:
+    """Captures with what they stand for, and what none stands for."""
+    captures = captures.rename(seen_ns="own_ns")
+    alone = captures.mutate(own_ns=captures.seen_ns, own_slow=captures.own_requests.cast("float64"))
+    [counted] = rows(tables.rollups.agg(rows=tables.rollups.count()))
+    if not counted["rows"]:
+        return alone, None
+    strata = keep("asked_strata", estimating.strata(tables.rollups))
+    seen = keep("asked_seen", estimating.seen(tables.requests, known, PROCESS))
+    joined = captures.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
+    own = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0).cast("int64"), own_slow=joined.scaled_count.fill_null(0.0))
+    return own.drop("scaled_ns", "scaled_count"), keep("asked_uncaptured", estimating.uncaptured(seen, strata))
+
+
+def counts(all_: Asked) -> ir.Table:
+    """What all processes counted, by service, version and host."""
+    return estimating.counts(all_.tables.rollups)
 
 
 def _overlapping(captures: ir.Table) -> ir.Table:
@@ -173,6 +223,7 @@ def totals(all_: Asked) -> ir.Table:
     captures = all_.captures
     return captures.group_by("service", "host").agg(
         captures=captures.count(), slow_requests=captures.own_requests.sum().cast("int64"), excess_ns=captures.own_ns.sum().cast("float64"),
+        seen_ns=captures.seen_ns.sum().cast("float64"),
         damaged=captures.is_damaged.cast("int64").sum().cast("int64"),
         first_utc=captures.captured_utc.min(), last_utc=captures.captured_utc.max())
 
@@ -207,7 +258,7 @@ def groups(all_: Asked, by: tuple[str, ...]) -> ir.Table:
     found = all_.findings
     confirmed = (found.confidence == "confirmed").ifelse(found.capture, ibis.null("int64"))
     return found.group_by(list(by)).agg(
-        excess_ns=found.weight_ns.sum(), captures=found.capture.nunique(), hosts=found.host.nunique(),
+        excess_ns=found.weight_ns.sum(), slow=found.weight_slow.sum(), captures=found.capture.nunique(), hosts=found.host.nunique(),
         causes=found.fingerprint.nunique(), confirmed=confirmed.nunique(),
         first_utc=found.first_utc.min(), last_utc=found.last_utc.max())
 
@@ -223,13 +274,13 @@ def touched(all_: Asked, by: tuple[str, ...], column: str) -> ir.Table:
 def worst(all_: Asked, by: tuple[str, ...]) -> ir.Table:
     """The finding of each group that cost most, whole, with the file of its capture."""
     found = all_.findings
-    nth = ibis.row_number().over(group_by=list(by), order_by=[ibis.desc("weight_ns"), ibis.desc("excess_ns"), "capture_id", "rank"])
+    nth = ibis.row_number().over(group_by=list(by), order_by=[ibis.desc("seen_ns"), ibis.desc("excess_ns"), "capture_id", "rank"])
     return _whole(all_, found.mutate(nth=nth).filter(lambda t: t.nth == 0))
 
 
 def listed(all_: Asked, most: int) -> ir.Table:
     """The most expensive findings, whole, with the files of their captures."""
-    order = [ibis.desc("weight_ns"), "capture_id", "rank"]
+    order = [ibis.desc("seen_ns"), "capture_id", "rank"]
     return _whole(all_, all_.findings.order_by(order).limit(most)).order_by(order)
 
 
@@ -256,7 +307,7 @@ def incidents(all_: Asked) -> ir.Table:
 
 def _whole(all_: Asked, found: ir.Table) -> ir.Table:
     """Findings with all of their columns and the file of their capture."""
-    priced = found.select("capture_id", "rank", "weight_ns")
+    priced = found.select("capture_id", "rank", "seen_ns")
     whole = all_.tables.findings.join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
     return whole.join(all_.captures.select("capture_id", "uri"), "capture_id")
 

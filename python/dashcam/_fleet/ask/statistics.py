@@ -10,8 +10,7 @@ come from a seed made of a name. In simulations of 8 to 200 hosts 94 to 98 of 10
 held the truth; those of a bootstrap over hosts, 90 to 94. A test against many causes keeps the
 false discovery rate (Benjamini and Hochberg).
 
-What is missing on purpose: rates for each request. They need a count of all requests, which no
-capture has.
+What is missing on purpose: tests on rates of requests. Slow ones come in bursts on one host.
 """
 
 from __future__ import annotations

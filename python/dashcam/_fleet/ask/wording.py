@@ -29,13 +29,13 @@ def why(totals: Row, by: tuple[str, ...], groups: list[Row], more: int) -> str:
     """`dashcam fleet why`."""
     out = _head(totals)
     if totals["excess_ns"] <= 0:
-        return out + "No captured request was slow.\n"
+        return out + ("No request was slow.\n" if totals["counted"] else "No captured request was slow.\n")
     for row in groups:
         out += _cause(row) if by == ("service", "fingerprint") else _group(row, by)
     if more:
         out += f"{more} more: --top {len(groups) + more}.\n"
     out += f"Unexplained: {_percent(totals['unexplained_share'])} of the excess.\n"
-    return out + NOTHING
+    return out + (_not_captured(totals) if totals["counted"] else NOTHING)
 
 
 def trend(by: str, causes: list[Row]) -> str:
@@ -117,14 +117,36 @@ def _head(totals: Row) -> str:
         out += f"{_count(totals['damaged'], 'capture')} of them damaged: what is left was judged.\n"
     if len(totals["rules_versions"]) > 1:
         out += f"Judged by different versions ({', '.join(map(cell, totals['rules_versions']))}): `dashcam fleet index SRC --again` judges all by this one.\n"
-    out += f"{_count(totals['slow_requests'], 'captured slow request')} with {amount(totals['excess_ns'])} of excess (time beyond typical).\n"
+    if not totals["counted"]:
+        return out + (f"{_count(totals['slow_requests'], 'captured slow request')} with {amount(totals['excess_ns'])} of excess "
+                      "(time beyond typical).\n")
+    total, slow = (sum(row[name] for row in totals["counts"]) for name in ("total", "slow"))
+    out += f"{_count(total, 'request')}, {slow:,} over their limits ({_rate(slow / total * 1e6 if total else 0.0)}), "
+    out += f"with {amount(totals['excess_ns'])} of excess (time beyond typical).\n"
+    out += f"{_count(totals['slow_requests'], 'slow request')} with {amount(totals['captured_excess_ns'])} were captured; "
+    return out + "all excess is divided among causes as in these.\n"
+
+
+def _not_captured(totals: Row) -> str:
+    share = totals["not_captured_ns"] / totals["excess_ns"]
+    slow, open_ = (sum(row[name] for row in totals["counts"]) for name in ("not_captured_slow", "open"))
+    out = f"Not captured: {_percent(share)} of the excess, {_count(slow, 'slow request')} of a name and hour without a capture.\n"
+    if open_:
+        out += f"{'1 process' if open_ == 1 else f'{open_:,} processes'} still at work or killed: their last counts are missing.\n"
+    if totals["uncounted"]:
+        out += f"Requests of {', '.join(map(cell, totals['uncounted']))} were not counted: only the captured ones are included.\n"
     return out
+
+
+def _rate(per_million: float) -> str:
+    return f"{per_million:,.3g} in a million" if per_million < 1000 else f"{per_million:,.0f} in a million"
 
 
 def _cause(row: Row) -> str:
     interval = f" [{row['share_95'][0] * 100:.0f}-{row['share_95'][1] * 100:.0f}]" if row["share_95"] else ""
     out = f"{row['rank']}. {_named(row)}: {row['share'] * 100:.0f} %{interval} of the excess ({amount(row['excess_ns'])})  {row['fingerprint']}\n"
-    out += f"   {_names(row['requests'], 'request')}; {row['hosts']} of {_count(row['hosts_of_service'], 'host')}; {_versions(row)}\n"
+    rate = f"{_rate(row['slow_per_million'])}; " if row["slow_per_million"] is not None else ""
+    out += f"   {_names(row['requests'], 'request')}; {rate}{row['hosts']} of {_count(row['hosts_of_service'], 'host')}; {_versions(row)}\n"
     out += f"   since {_time(row['first_utc'])}, last {_time(row['last_utc'])}; confirmed in {row['confirmed']} of {_count(row['captures'], 'capture')}\n"
     out += f"   {cell(row['worst']['summary'])}\n"
     return out + f"   worst: {_command(row['worst'])}\n"
@@ -158,9 +180,13 @@ def _versions(row: Row) -> str:
     text = f"version {_names(named, 'version')}"
     without = [one for one in row["versions_without"] if one["version"]]
     if without and len(named) == len(row["versions"]):
-        others = ", ".join(f"{cell(one['version'])} ({_count(one['captures'], 'capture')})" for one in without[:NAMES_MAX])
+        others = ", ".join(f"{cell(one['version'])} ({_seen(one)})" for one in without[:NAMES_MAX])
         text = f"only {text}; not in {others}"
     return text
+
+
+def _seen(version: Row) -> str:
+    return _count(version["captures"], "capture") if version["requests"] is None else _count(version["requests"], "request")
 
 
 def _names(rows: list[Row], column: str) -> str:

@@ -1,7 +1,8 @@
 """A capture as rows of the fleet's tables: one pure function, `rows`.
 
 How it works: the reader judges the file as `dashcam why` does, by the capture's own rules; the rows
-are copied from its verdict, its slow requests and META. The id of a capture is a hash of its bytes.
+are copied from its verdict, its slow requests and META. The id of a capture is that of its META; of one
+without (older recorders) a hash of its bytes.
 
 What it promises: the same file and the same version of dashcam give the same rows, on any machine
 (unless `native_names` asks for this machine's binaries). A file that is no capture raises
@@ -18,6 +19,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,7 @@ def rows(path: Path, uri: str, *, native_names: bool = False, bytes_max: int = F
 
 def refusal(uri: str, size: int, why: str) -> pa.Table:
     """The row of `refused` for a file."""
-    row = {"uri": uri, "bytes": size, "why": _text(why)}
+    row = {"uri": uri, "bytes": size, "why": text(why)}
     return pa.Table.from_pylist([row], schema=schema.arrow(schema.REFUSED))
 
 
@@ -97,6 +99,12 @@ def _identity(path: Path, bytes_max: int) -> tuple[int, str]:
     return size, digest.hexdigest()[:32]
 
 
+def _own_id(meta: dict[str, Any]) -> str | None:
+    """The id that the recorder gave to the capture."""
+    given = text(meta.get("capture_id"))
+    return given if re.fullmatch("[0-9a-f]{32}", given) else None
+
+
 class _Origin:
     """What the rows of one capture have in common."""
 
@@ -106,27 +114,21 @@ class _Origin:
         self.meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
         self.start_ns = int(self.row["start_ns"])
         self.start_epoch_ns = _int(self.meta.get("start_epoch_ns"))
-        labels = self.meta.get("labels")
-        labels = labels if isinstance(labels, dict) else {}
-        self.labels = {_text(key): _text(value) for key, value in sorted(labels.items()) if isinstance(value, str)}
-        self.service = _text(self.row["service"]) or "unknown"
+        self.labels = labels(self.meta.get("labels"))
+        self.service = text(self.row["service"]) or "unknown"
         captured_utc = self.utc(self.row["to_ns"])
         self.day = captured_utc.date()
         self.columns: dict[str, Any] = {
-            "capture_id": capture_id, "captured_utc": captured_utc, "host": _text(self.row["host"]),
+            "capture_id": _own_id(self.meta) or capture_id, "captured_utc": captured_utc, "host": text(self.row["host"]),
             "pid": self.row["pid"], "started_utc": self.utc(self.start_ns),
             "rules_version": dashcam.__version__ + ("+native" if native_names else ""),
         }
-        for column, keys in NAMED_LABELS.items():
-            self.columns[column] = next((self.labels[key] for key in keys if self.labels.get(key)), None)
+        self.columns |= named_labels(self.labels)
 
     def utc(self, t_ns: int) -> datetime.datetime:
         """A time of the capture by the wall clock, in microseconds. Raises ValueError for a time
         that no clock shows."""
-        epoch_ns = self.start_epoch_ns + int(t_ns) - self.start_ns
-        if not EPOCH_NS_MIN <= epoch_ns < EPOCH_NS_MAX:
-            raise ValueError(f"its clock: found {epoch_ns} ns since 1970, wanted a time from 2000 to 2099")
-        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=epoch_ns // 1000)
+        return utc(self.start_epoch_ns + int(t_ns) - self.start_ns)
 
 
 def _capture(
@@ -144,9 +146,9 @@ def _capture(
         "slow_requests": _int(requests["slow"]),
         "excess_ns": excess_ns,
         "unexplained_ns": max(0, excess_ns - named_ns),
-        "sources_off": [_text(source["name"]) for source in off if not source["is_on"]],
+        "sources_off": [text(source["name"]) for source in off if not source["is_on"]],
         "losses": min(INT_MAX, sum(_int(loss["count"]) for loss in verdict["capture"]["losses"])),
-        "damage": [_text(line) for line in capture.damage[:20]],
+        "damage": [text(line) for line in capture.damage[:20]],
         "labels": list(origin.labels.items()),
         "runtime": origin.row["runtime"],
         "dashcam_version": origin.meta.get("version", ""),
@@ -167,7 +169,7 @@ def _finding(origin: _Origin, row: dict[str, Any], judged: Cause) -> dict[str, A
         "place_line": row["line"],
         "place_module": row["module"],
         "culprit_function": row["culprit_qualified"] or row["culprit_function"],
-        "trace_ids": [_text(trace) for trace in judged["trace_ids"]],
+        "trace_ids": [text(trace) for trace in judged["trace_ids"]],
     }
 
 
@@ -190,16 +192,34 @@ def _table(table: schema.Table, origin: _Origin, listed: list[dict[str, Any]]) -
     """Rows with what all rows of the capture have, and with the folders that they belong to."""
     whole = {"day": origin.day, "service": origin.service}
     clipped = [
-        {name: _text(value) if isinstance(value, str) else value for name, value in (origin.columns | row | whole).items()}
+        {name: text(value) if isinstance(value, str) else value for name, value in (origin.columns | row | whole).items()}
         for row in listed
     ]
     return pa.Table.from_pylist(clipped, schema=schema.arrow(table, folders=True))
 
 
-def _text(value: Any) -> str:
+def utc(epoch_ns: int) -> datetime.datetime:
+    """A time in microseconds. Raises ValueError for a time that no clock shows."""
+    if not EPOCH_NS_MIN <= epoch_ns < EPOCH_NS_MAX:
+        raise ValueError(f"its clock: found {epoch_ns} ns since 1970, wanted a time from 2000 to 2099")
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=epoch_ns // 1000)
+
+
+def labels(given: Any) -> dict[str, str]:
+    """Labels of a process, by key."""
+    found = given if isinstance(given, dict) else {}
+    return {text(key): text(value) for key, value in sorted(found.items()) if isinstance(value, str)}
+
+
+def named_labels(given: dict[str, str]) -> dict[str, Any]:
+    """The labels that are columns of their own."""
+    return {column: next((given[key] for key in keys if given.get(key)), None) for column, keys in NAMED_LABELS.items()}
+
+
+def text(value: Any) -> str:
     """Bounded text, without lone surrogates: META is JSON, which can spell them."""
-    text = value if isinstance(value, str) else ""
-    return text[:schema.TEXT_MAX].encode("utf-8", "replace").decode("utf-8")
+    found = value if isinstance(value, str) else ""
+    return found[:schema.TEXT_MAX].encode("utf-8", "replace").decode("utf-8")
 
 
 def _int(value: Any) -> int:

@@ -7,8 +7,7 @@ What it promises: times are microseconds in UTC without a zone (Spark refuses na
 UTF-8 of bounded length, amounts of time are int64 nanoseconds. `day` and `service` are folders of
 the layout, not columns of the files; readers of Hive layouts add them.
 
-What is missing on purpose: rollups (how many requests there were in all). The recorder does not
-count them yet, so no table has a denominator.
+What is missing on purpose: what else is in a capture (waits, samples). Captures stay files.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 # Folders of the layout, in order.
 FOLDERS = _columns("""
-    day      date  Day of `captured_utc`
+    day      date  Day of `captured_utc`; of rollups, of `from_utc`
     service  text  Name of the service
 """)
 
 # What every row of a capture has, so that a table can be asked without a join.
 ORIGIN = _columns("""
-    capture_id    text       Which capture: 32 hex digits, from its bytes
+    capture_id    text       Which capture: 32 hex digits, from its META, else from its bytes
     captured_utc  timestamp  When the capture was made
     version       text       Label `version`, else `service.version`; NULL: none
     environment   text       Label `environment`, else `deployment.environment.name`, `deployment.environment`; NULL: none
@@ -126,14 +125,45 @@ REQUESTS = Table("requests", "A slow request. Captures of one process overlap: a
     trace_id     text       Its trace id
 """))
 
-REFUSED = Table("refused", "A file that could not be read as a capture. No folders: when and whose it is is not known.",
+ROLLUPS = Table("rollups", "All requests of a name that a process counted in an interval, the captured and the others ([fields](rollups.md)).",
+                ("run", "from_utc", "number", "request"), _columns("""
+    version       text       As in captures
+    environment   text       As in captures
+    region        text       As in captures
+    host          text       Host of the process
+    pid           int64      The process
+    started_utc   timestamp  When its recording began
+    run           text       Random number of the process
+    number        int64      Number of the line in the log
+    is_last       bool       The line was written at the end of recording
+    uri           text       The log, relative to the folder that was indexed
+    bytes         int64      Its size when it was read
+    hour_utc      timestamp  The hour
+    from_utc      timestamp  Begin of the interval
+    to_utc        timestamp  Its end, in the same hour
+    request       text       Name of the requests; NULL: all names beyond the first 256
+    total         int64      Requests that ended
+    slow          int64      Of these, past their limit
+    failed        int64      Of these, with an error
+    sum_ns        int64      Time of all
+    excess_ns     int64      Time of the slow ones beyond what was typical when they ended
+    typical_ns    int64      What was typical at the end of the interval
+    limit_ns      int64      Their limit; NULL: none
+    captured      int64      Requests that captures were made for
+    suppressed    int64      Requests that a cooldown or `repeat_after` suppressed
+    over_quota    int64      Requests that the quota of the day suppressed
+    bucket        shorts     Buckets of the histogram that are not empty
+    bucket_count  longs      Requests in each of them
+"""))
+
+REFUSED = Table("refused", "A file that could not be read as a capture or log. No folders: when and whose it is is not known.",
                 ("uri", "bytes"), _columns("""
     uri    text   The file, relative to the folder that was indexed
     bytes  int64  Its size
     why    text   What was found, and what was wanted
 """))
 
-TABLES = (CAPTURES, FINDINGS, REQUESTS, REFUSED)
+TABLES = (CAPTURES, FINDINGS, REQUESTS, ROLLUPS, REFUSED)
 
 
 def named(name: str) -> Table:
@@ -158,6 +188,7 @@ def partitioning() -> pa.Schema:
 def _type(word: str) -> pa.DataType:
     kinds = {
         "text": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "date": pa.date32(),
-        "timestamp": pa.timestamp("us"), "texts": pa.list_(pa.string()), "map": pa.map_(pa.string(), pa.string()),
+        "timestamp": pa.timestamp("us"), "texts": pa.list_(pa.string()), "shorts": pa.list_(pa.int16()),
+        "longs": pa.list_(pa.int64()), "map": pa.map_(pa.string(), pa.string()),
     }
     return kinds[word]

@@ -84,7 +84,7 @@ class DuckDb:
         return self.backend.table(name)
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over `captures`, `findings`, `requests` and `refused`."""
+        """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`."""
         try:
             answer: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
         except duckdb.Error as error:

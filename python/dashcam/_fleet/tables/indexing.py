@@ -1,7 +1,8 @@
 """From a folder of captures to the fleet's tables: `index` adds what is new.
 
 How it works: files that the tables have already (by name and size) are passed over; the others are
-judged by `children` and written by `store`, a batch at a time. A source may be a folder of captures,
+judged by `children` and written by `store`, a batch at a time. Logs of request counts grow: their
+new lines are added. A source may be a folder of captures,
 or tables that were written before. Captures are asked about without a separate step: `opened`
 indexes them into `SOURCE/fleet-tables` if that is there, else into the user's cache.
 
@@ -19,13 +20,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dashcam._fleet.rows import children, schema
+from dashcam._fleet.rows import children, counting, judging, schema
 from dashcam._fleet.tables import store
 from dashcam.reading import CaptureError
 
 # The folder of the tables inside a folder of captures.
 INSIDE = "fleet-tables"
 ENDING = ".dashcam"
+# Logs of request counts; a full one has the second name.
+LOGS = (".rollups.log", ".rollups.log.1")
 # Captures whose rows are in memory at once; about 20 rows of 150 bytes each.
 BATCH = 2000
 
@@ -75,11 +78,47 @@ def index(
         done += len(batch)
         if report:
             report(done, len(new))
-    return Counts(len(files), len(files) - len(new), len(new) - refused, refused, written)
+    return Counts(len(files), len(files) - len(new), len(new) - refused, refused, written + count(source, out))
+
+
+def count(source: Path, out: Path) -> int:
+    """Adds the lines of logs of request counts that are new; returns how many files were written."""
+    files = list(logs(source))
+    seen = store.counted(out) | store.known(out) if files else set()
+    written = 0
+    for file in files:
+        if (file.uri, file.bytes) in seen:
+            continue
+        try:
+            found = counting.rows(file.path, file.uri, file.bytes, store.lines(out, both_names(file.uri)))
+        except judging.Refused as refused:
+            written += store.write(out, {schema.REFUSED.name: judging.refusal(file.uri, file.bytes, str(refused))})
+            continue
+        tables = {schema.ROLLUPS.name: found.rows}
+        if found.wrong:
+            why = f"{found.wrong} lines were passed over; {found.why}"
+            tables[schema.REFUSED.name] = judging.refusal(file.uri, file.bytes, why)
+        written += store.write(out, tables)
+    return written
+
+
+def logs(source: Path) -> Iterator[children.File]:
+    """The logs of request counts below a folder. Raises CaptureError."""
+    return _files(source, LOGS)
+
+
+def both_names(uri: str) -> list[str]:
+    """The names that a log has before and after it is full."""
+    first = uri[:-2] if uri.endswith(".1") else uri
+    return [first, f"{first}.1"]
 
 
 def captures(source: Path) -> Iterator[children.File]:
     """The captures below a folder, by name; tables inside it are passed over. Raises CaptureError."""
+    return _files(source, (ENDING,))
+
+
+def _files(source: Path, endings: tuple[str, ...]) -> Iterator[children.File]:
     if not source.is_dir():
         raise CaptureError(f"{source}: found no folder, wanted one with captures (*{ENDING}) or tables of a fleet")
     for folder, folders, names in os.walk(source, onerror=_raise):
@@ -87,7 +126,7 @@ def captures(source: Path) -> Iterator[children.File]:
         for name in sorted(names):
             path = Path(folder, name)
             # Links could lead out of the folder.
-            if name.endswith(ENDING) and not path.is_symlink() and path.is_file():
+            if name.endswith(endings) and not path.is_symlink() and path.is_file():
                 yield children.File(path, path.relative_to(source).as_posix(), path.stat().st_size)
 
 
@@ -106,8 +145,9 @@ def opened(source: Path, *, native_names: bool = False, **options: Any) -> Sourc
             notes = [f"{inside} cannot be written: {new} captures are not in it"] if new else []
         return Source(inside, source, None, notes)
     found = {file.uri for file in captures(source)}
+    found.update(name for file in logs(source) for name in both_names(file.uri))
     if not found:
-        raise CaptureError(f"no capture (*{ENDING}) below {source}, and no tables of a fleet in it")
+        raise CaptureError(f"no capture (*{ENDING}) and no counts of requests (*{LOGS[0]}) below {source}, and no tables of a fleet in it")
     cache = _cache(source, native_names)
     index(source, cache, native_names=native_names, **options)
     return Source(cache, source, found, [])

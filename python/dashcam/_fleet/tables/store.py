@@ -21,6 +21,7 @@ What is missing on purpose: merging small files and removing old ones.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import os
 import tempfile
@@ -77,6 +78,19 @@ def known(folder: Path) -> set[tuple[str, int]]:
         listed = read(folder, name).to_table(columns=["uri", "bytes"])
         found.update(zip(listed["uri"].to_pylist(), listed["bytes"].to_pylist()))
     return found
+
+
+def counted(folder: Path) -> set[tuple[str, int]]:
+    """Name and size of the logs of request counts as they were when they were read."""
+    listed = read(folder, schema.ROLLUPS.name).to_table(columns=["uri", "bytes"]).group_by(["uri", "bytes"]).aggregate([])
+    return set(zip(listed["uri"].to_pylist(), listed["bytes"].to_pylist()))
+
+
+def lines(folder: Path, uris: list[str]) -> set[tuple[str, datetime.datetime, int]]:
+    """The lines of these logs that are in the tables: `run`, `from_utc`, `number`."""
+    key = ["run", "from_utc", "number"]
+    found = read(folder, schema.ROLLUPS.name).to_table(columns=key, filter=ds.field("uri").isin(uris)).group_by(key).aggregate([])
+    return set(zip(*(found[column].to_pylist() for column in key)))
 
 
 def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Table]]:
