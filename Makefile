@@ -51,7 +51,7 @@ test-peers:
 	PYTHONS=$(PYTHON) tools/setup
 	python3 tests/peers/run.py --python $(PYTHON) --rounds $(ROUNDS) $(PEERS)
 
-# The built page is committed: who changes viewer/src runs this and commits dist/page.html too.
+# The built pages are committed: dist/page.html, and the fleet's in python/dashcam/_fleet.
 viewer:
 	cd viewer && npm ci --ignore-scripts && npm run check && npm run build
 

@@ -1,4 +1,5 @@
-// Builds dist/page.html: template, style and script in one file.
+// Builds dist/page.html, the page of a capture, and the page of a fleet: template, style and script in
+// one file each.
 //
 // The page's policy allows the style and the script by their hashes and nothing else: no network,
 // no other script, whatever a capture's names say. Same sources, same versions: same bytes.
@@ -9,8 +10,6 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = process.argv[2] ?? join(here, "dist/page.html");
-
 async function bundle(entry, more = {}) {
   const made = await build({
     entryPoints: [join(here, entry)],
@@ -28,14 +27,22 @@ async function bundle(entry, more = {}) {
 }
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
-const script = await bundle("src/main.ts", { format: "iife", target: "es2022" });
-const style = await bundle("src/style.css", { target: ["chrome111", "firefox113", "safari16.4"] });
-const policy =
-  `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; ` +
-  "img-src data:; base-uri 'none'; form-action 'none'";
-const parts = { POLICY: policy, STYLE: style, SCRIPT: script };
-const template = readFileSync(join(here, "src/page.html"), "utf8");
-const page = template.replaceAll(/\{\{([A-Z]+)\}\}/g, (_, name) => parts[name]);
-mkdirSync(dirname(out), { recursive: true });
-writeFileSync(out, page);
-console.log(`${out}: ${page.length} characters`);
+
+async function page(folder, out) {
+  const script = await bundle(`${folder}/main.ts`, { format: "iife", target: "es2022" });
+  const style = await bundle(`${folder}/style.css`, { target: ["chrome111", "firefox113", "safari16.4"] });
+  const policy =
+    `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; ` +
+    "img-src data:; base-uri 'none'; form-action 'none'";
+  const parts = { POLICY: policy, STYLE: style, SCRIPT: script };
+  const template = readFileSync(join(here, folder, "page.html"), "utf8");
+  const whole = template.replaceAll(/\{\{([A-Z]+)\}\}/g, (_, name) => parts[name]);
+  mkdirSync(dirname(out), { recursive: true });
+  writeFileSync(out, whole);
+  console.log(`${out}: ${whole.length} characters`);
+}
+
+// Where `cargo` and the Python package find them; a test builds them elsewhere.
+const [, , capture = join(here, "dist/page.html"), fleet = join(here, "../python/dashcam/_fleet/page.html")] = process.argv;
+await page("src", capture);
+await page("src/fleet", fleet);

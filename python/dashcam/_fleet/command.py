@@ -68,6 +68,9 @@ def parser() -> argparse.ArgumentParser:
     diff.add_argument("--window", default="24h", metavar="TIME", help="how long before and after it [24h]")
     show = _verb(verbs, "show", _show, "all that is known of one cause")
     show.add_argument("fingerprint", metavar="FINGERPRINT", help="its beginning is enough")
+    view = _verb(verbs, "view", _view, "write the answer as a page of HTML, with charts")
+    view.add_argument("-o", "--out", type=Path, default=Path("fleet.html"), metavar="FILE", help="where to write it [fleet.html]")
+    view.add_argument("--top", type=_count, default=100, metavar="N", help="how many causes [100]")
     query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, rollups, refused")
     query.add_argument("query", metavar="QUERY")
     query.add_argument("--csv", action="store_true", help="print CSV, with a header")
@@ -138,6 +141,13 @@ def _diff(given: argparse.Namespace) -> int:
 
 def _show(given: argparse.Namespace) -> int:
     _print(_fleet(given).show(given.fingerprint), given.json)
+    return FINE
+
+
+def _view(given: argparse.Namespace) -> int:
+    text = _fleet(given).view(given.top)
+    given.out.write_text(text, "utf-8")
+    print(json.dumps({"schema": 1, "out": str(given.out)}) if given.json else f"{given.out}: {len(text) / 1000:,.0f} kB")
     return FINE
 
 

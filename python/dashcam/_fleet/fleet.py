@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashcam import reading
-from dashcam._fleet.ask import answers, differing, questions
+from dashcam._fleet.ask import answers, differing, page, questions
 from dashcam._fleet.tables import engine, indexing
 
 if TYPE_CHECKING:
@@ -118,6 +118,11 @@ class Fleet:
                                  "like {'version': '4.2'}; or at=\"2026-11-21T10:00\"")
             sides.append(dict(side))
         return differing.by_label(self._asked(), sides[0], sides[1])
+
+    def view(self, top: int = 100) -> str:
+        """A page of HTML: the causes with trends and intervals, versions side by side, hosts by
+        hours, and the worst capture of each."""
+        return page.page(page.data(self._asked(), f"Fleet {self.path}", top, self._captures()))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`, each

@@ -93,7 +93,7 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) ->
     worst = {_key(row, by): row for row in questions.rows(questions.worst(all_, by))}
     versions = _listed(questions.rows(questions.touched(all_, by, "version")), by, "version")
     requests = _listed(questions.rows(questions.touched(all_, by, "request")), by, "request")
-    seen = _versions_seen(all_)
+    seen = versions_seen(all_)
     found = []
     for rank, row in enumerate(groups[:top], start=1):
         key = _key(row, by)
@@ -170,7 +170,7 @@ def show(all_: questions.Asked, fingerprint: str, captures: Path) -> Shown:
         for name, column in (("versions", "version"), ("requests", "request"), ("hosts_named", "host"))
     }
     with_it = {one["version"] for one in touched["versions"]}
-    without = [one for one in _versions_seen(all_).get(row["service"], []) if one["version"] not in with_it]
+    without = [one for one in versions_seen(all_).get(row["service"], []) if one["version"] not in with_it]
     more = {"versions_without": without, "worst": listed[0], "listed": listed, "more": max(0, row["captures"] - len(listed))}
     return Shown(row | of_cause(rows[0]) | {"advice": rows[0]["advice"]} | touched | more)
 
@@ -195,7 +195,7 @@ def plain(value: Any) -> Any:
 def _totals(all_: questions.Asked) -> tuple[Row, list[Row]]:
     hosts = questions.rows(questions.totals(all_))
     counted = questions.rows(questions.counts(all_))
-    seen = _versions_seen(all_)
+    seen = versions_seen(all_)
     by_service: dict[str, set[str]] = {}
     for row in [*hosts, *counted]:
         by_service.setdefault(row["service"], set()).add(row["host"])
@@ -249,7 +249,7 @@ def _of(interval: list[float] | None, part: float) -> list[float] | None:
     return interval and [bound * part for bound in interval]
 
 
-def _versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
+def versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
     """The versions of each service, by time."""
     found: dict[str, list[Row]] = {}
     requests: dict[tuple[str, str | None], Row] = {}
@@ -315,7 +315,7 @@ def _steps(times: list[datetime.datetime], by: str) -> list[datetime.datetime]:
 
 def _worst(row: Row, captures: Path) -> Row:
     return {"capture_id": row["capture_id"], "path": str(captures / row["uri"]), "excess_ns": row["seen_ns"],
-            "is_there": (captures / row["uri"]).is_file(), "summary": row["summary"]}
+            "is_there": (captures / row["uri"]).is_file(), "summary": row["summary"], "advice": row["advice"]}
 
 
 def of_cause(row: Row) -> Row:

@@ -291,6 +291,19 @@ def buckets(all_: Asked, by: str) -> ir.Table:
         excess_ns=timed.weight_ns.sum(), captures=timed.capture.nunique(), hosts=timed.host.nunique())
 
 
+def cells(all_: Asked, most: int) -> ir.Table:
+    """The most expensive cells: a cause on a host of a version in an hour, with the file of the
+    capture that has most of it."""
+    found = all_.findings
+    hour = (found.captured_utc.epoch_seconds().cast("float64") / estimating.HOUR_SECONDS).floor().cast("int64")
+    keys = [*CAUSE, "host", "version", "hour"]
+    named = found.mutate(hour=hour).join(all_.captures.select("capture", "uri"), "capture")
+    nth = ibis.row_number().over(group_by=keys, order_by=[ibis.desc("seen_ns"), "uri"])
+    sums = named.mutate(nth=nth).group_by(keys)
+    ranked = sums.agg(excess_ns=lambda t: t.weight_ns.sum(), uri=lambda t: t.uri.max(where=t.nth == 0))
+    return ranked.order_by([ibis.desc("excess_ns"), *keys]).limit(most)
+
+
 def captured(all_: Asked, by: str) -> ir.Table:
     """Captures of each service in each day or hour: where there is none nothing is known."""
     timed = all_.captures.mutate(bucket_utc=all_.captures.captured_utc.truncate(by))

@@ -38,6 +38,15 @@ def why(totals: Row, by: tuple[str, ...], groups: list[Row], more: int) -> str:
     return out + (_not_captured(totals) if totals["counted"] else NOTHING)
 
 
+def head(totals: Row, more: int) -> str:
+    """What a page says above its causes."""
+    out = _head(totals)
+    if totals["excess_ns"] > 0:
+        out += f"Unexplained: {_percent(totals['unexplained_share'])} of the excess.\n"
+        out += _not_captured(totals) if totals["counted"] else NOTHING
+    return out + (f"{more} more causes: --top.\n" if more else "")
+
+
 def trend(by: str, causes: list[Row]) -> str:
     """`dashcam fleet trend`."""
     if not causes:
@@ -163,12 +172,13 @@ def _group(row: Row, by: tuple[str, ...]) -> str:
 def _named(row: Row) -> str:
     """Service, cause, place."""
     culprit = row["culprit_function"]
-    place = f"  {_place(row['place_file'], row['place_function'])}" if row["place_function"] else ""
-    to_blame = f" < {_place(row['culprit_file'], culprit)}" if culprit and culprit != row["place_function"] else ""
-    return f"{cell(row['service'])}  {cell(row['cause'])}{place}{to_blame}"
+    at = f"  {place(row['place_file'], row['place_function'])}" if row["place_function"] else ""
+    to_blame = f" < {place(row['culprit_file'], culprit)}" if culprit and culprit != row["place_function"] else ""
+    return f"{cell(row['service'])}  {cell(row['cause'])}{at}{to_blame}"
 
 
-def _place(file: str | None, function: str) -> str:
+def place(file: str | None, function: str) -> str:
+    """`app.py refresh()`."""
     base = f"{cell((file or '').rsplit('/', 1)[-1])} " if file else ""
     return f"{base}{cell(function)}()"
 
