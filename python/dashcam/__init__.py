@@ -134,6 +134,7 @@ def start(
     decay: str = "0s",
     at_exit: Literal["slow", "crash", "always", "never"] = "slow",
     hook: str | None = None,
+    explain: bool | Literal["on", "off"] = True,
     rollups: bool | Literal["on", "off"] = True,
     control: bool | Literal["on", "off"] = True,
     otlp: str | None = None,
@@ -187,6 +188,8 @@ def start(
     at_exit: A capture at the end: of slow requests that are in none yet, of an uncaught exception
         too, always, never. Accepts slow, crash, always, never.
     hook: Run for each capture, with its path as the last argument. Accepts a command.
+    explain: The verdict on each capture, by the command dashcam in a process of its own. Accepts
+        on, off.
     rollups: Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.
         Accepts on, off.
     control: The control socket: dashcam ps, status, snap and set. Accepts on, off.

@@ -73,6 +73,8 @@ class SettingsInForce(TypedDict):
     always, never."""
     hook: str
     """ Run for each capture, with its path as the last argument."""
+    explain: bool
+    """ The verdict on each capture, by the command dashcam in a process of its own."""
     rollups: bool
     """ Counts all requests by name and hour, in a file beside the captures, for dashcam fleet."""
     control: bool

@@ -65,7 +65,7 @@ def test_another_shell_sees_asks_and_saves(bench: Bench) -> None:
     assert row["service"] == "billy" and row["on"] is True and row["requests"] > 0
     table = bench.dashcam("ps", **env).stdout.splitlines()
     assert table[0].split() == ["PID", "SERVICE", "SINCE", "(UTC)", "STATE", "REQUESTS", "SLOW",
-                                "CAPTURES", "BOX"]
+                                "CAPTURES", "VERDICT", "BOX"]
     assert any(line.split()[:2] == [str(process.pid), "billy"] for line in table[1:])
 
     status = bench.dashcam("status", str(process.pid), "--json", **env)

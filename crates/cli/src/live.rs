@@ -79,7 +79,17 @@ pub fn recorded() -> Vec<Recorded> {
 fn table(rows: &[Value]) -> String {
     let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0).to_string();
     let text = |row: &Value, key: &str| plain(row[key].as_str().unwrap_or("?"));
-    let head = ["PID", "SERVICE", "SINCE (UTC)", "STATE", "REQUESTS", "SLOW", "CAPTURES", "BOX"];
+    let head = [
+        "PID",
+        "SERVICE",
+        "SINCE (UTC)",
+        "STATE",
+        "REQUESTS",
+        "SLOW",
+        "CAPTURES",
+        "VERDICT",
+        "BOX",
+    ];
     let cells = rows.iter().map(|row| {
         vec![
             number(row, "pid"),
@@ -89,10 +99,21 @@ fn table(rows: &[Value]) -> String {
             number(row, "requests"),
             number(row, "slow"),
             number(row, "captures"),
+            verdict(row),
             text(row, "box"),
         ]
     });
     columns(&head, cells)
+}
+
+/// The line of the newest verdict, without its figures.
+fn verdict(row: &Value) -> String {
+    let line = plain(row["verdict"].as_str().unwrap_or_default());
+    // A place has a colon, too, and no space behind it.
+    match line.split(": ").next() {
+        None | Some("") => "-".to_owned(),
+        Some(cause) => cause.to_owned(),
+    }
 }
 
 /// The state of a process: what `dashcam.status()` gives inside it.
@@ -320,12 +341,13 @@ mod tests {
     #[test]
     fn a_table_has_a_column_for_each_figure_and_no_control_characters() {
         let row = json!({"pid": 4711, "service": "bil\u{1b}ly", "since_epoch_ns": 0, "on": true,
-            "requests": 12, "slow": 1, "captures": 1, "box": "/dev/shm/x.box"});
+            "requests": 12, "slow": 1, "captures": 1,
+            "verdict": "sleep at a.py:1 f(): 98 % of the excess, confirmed, new", "box": "/dev/shm/x.box"});
         let text = table(&[row]);
         assert_eq!(
             text,
-            "PID   SERVICE  SINCE (UTC)          STATE  REQUESTS  SLOW  CAPTURES  BOX\n\
-             4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         /dev/shm/x.box\n"
+            "PID   SERVICE  SINCE (UTC)          STATE  REQUESTS  SLOW  CAPTURES  VERDICT              BOX\n\
+             4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         sleep at a.py:1 f()  /dev/shm/x.box\n"
         );
     }
     #[test]

@@ -3,12 +3,15 @@
 //! Exit codes: 0 success; 1 nothing was found (no cause, no capture); 2 wrong usage, or output that
 //! cannot be written; 3 input that cannot be read. `run` exits as its child does.
 
+mod alert;
 mod attach;
+mod brief;
 mod columns;
 mod doctor;
 mod exit_code;
 mod export;
 mod flags;
+mod judge;
 mod live;
 mod others;
 mod output;
@@ -199,6 +202,30 @@ enum Command {
         #[arg(required = true, help = flags::live())]
         settings: Vec<String>,
     },
+    /// A ready hook: sends the verdict on a capture to Slack or PagerDuty (docs/triggers.md)
+    Alert {
+        /// The capture.
+        file: PathBuf,
+        /// A webhook that takes Slack's messages [default: DASHCAM_ALERT_SLACK].
+        #[arg(long, value_name = "URL")]
+        slack: Option<String>,
+        /// The routing key of a PagerDuty service [default: DASHCAM_ALERT_PAGERDUTY].
+        #[arg(long, value_name = "KEY")]
+        pagerduty: Option<String>,
+        /// Print what would be sent, and send nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Judge captures for the recorder (setting explain)
+    #[command(hide = true)]
+    Judge {
+        /// The captures.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The list of captures.
+        #[arg(long)]
+        log: Option<PathBuf>,
+    },
     /// Which sources work on this host, which do not, why, and what would enable them
     Doctor {
         /// Print JSON.
@@ -281,6 +308,10 @@ fn main() -> ExitCode {
         Command::Status { pid, json } => live::status(pid, json),
         Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
         Command::Set { pid, settings } => live::set(pid, &settings),
+        Command::Alert { file, slack, pagerduty, dry_run } => {
+            alert::alert(&file, &alert::Receivers { slack, pagerduty }, dry_run)
+        }
+        Command::Judge { files, log } => judge::judge(&files, log.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
     }
 }

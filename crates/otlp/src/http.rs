@@ -57,8 +57,9 @@ impl Stream for TcpStream {
     }
 }
 
-/// Posts a message over what `wrap` makes of a connection. `headers` come after ours. Errors: no
-/// connection, no whole answer in time, and those of `wrap`.
+/// Posts a message over what `wrap` makes of a connection. `headers` come after ours; a
+/// Content-Type among them replaces that of OTLP. Errors: no connection, no whole answer in time,
+/// and those of `wrap`.
 pub fn post_over<S: Stream>(
     endpoint: &Endpoint,
     headers: &[(String, String)],
@@ -97,13 +98,16 @@ fn exchange(
     deadline: Instant,
 ) -> io::Result<Answer> {
     let mut head = format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-protobuf\r\n\
-         Content-Length: {}\r\nConnection: close\r\nUser-Agent: dashcam/{}\r\n",
+        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
+         User-Agent: dashcam/{}\r\n",
         endpoint.path,
         endpoint.authority(),
         body.len(),
         env!("CARGO_PKG_VERSION"),
     );
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        head.push_str("Content-Type: application/x-protobuf\r\n");
+    }
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -109,6 +109,8 @@ macro_rules! settings {
                 "A capture at the end: of slow requests that are in none yet, of an uncaught exception too, always, never.";
             hook => hook: Command, "", "a command", AtStart, Short,
                 "Run for each capture, with its path as the last argument.";
+            explain => explain: Switch, "on", "on, off", Live, Long,
+                "The verdict on each capture, by the command dashcam in a process of its own.";
             rollups => rollups: Switch, "on", "on, off", AtStart, Long,
                 "Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.";
             control => control: Switch, "on", "on, off", AtStart, Long,

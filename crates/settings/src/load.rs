@@ -76,7 +76,7 @@ fn misspelt(variable: &str) -> Option<String> {
 
 /// Variables of ours that are no settings, and one that is not ours.
 const OTHERS: &[&str] =
-    &["run", "root", "root_name", "package_dir", "children", "clock", "port", "shm"];
+    &["run", "root", "root_name", "package_dir", "children", "clock", "port", "shm", "command"];
 
 #[cfg(test)]
 mod tests {

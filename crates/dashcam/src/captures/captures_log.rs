@@ -10,11 +10,12 @@
 //! ```
 //!
 //! MS is how long the request had taken when the rule fired; failed requests are listed without it.
+//! The verdict follows as a line of its own, written by the command (`captures::explain`).
 //!
 //! What it promises: one line a capture, also of several processes at once; two files of about 1
 //! MiB at most. A failure is counted in `captures_unlisted`, said once, and harms no capture.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use format::region::losses;
 
@@ -22,6 +23,7 @@ use crate::captures::queue::Job;
 use crate::captures::snapshot;
 use crate::recording::Recording;
 use crate::say::say;
+use crate::settings::config::Config;
 
 /// The file is put away when it has this many bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -37,8 +39,7 @@ pub(crate) struct CapturesLog {
 impl CapturesLog {
     /// A capture was written.
     pub(crate) fn captured(&mut self, recording: &Recording, job: &Job, path: &Path) {
-        let config = recording.config();
-        let log = config.out.join(format!("{}.captures.log", config.service));
+        let log = path_of(recording.config());
         let line = line(sys::clock::epoch_ns(), path, job, std::process::id());
         let Err(error) = sys::shared_log::append(&log, &line, MOST_BYTES) else { return };
         recording.recorder.region().lose(losses::CAPTURES_UNLISTED, 1);
@@ -49,6 +50,11 @@ impl CapturesLog {
             self.last_error = error;
         }
     }
+}
+
+/// The file.
+pub(crate) fn path_of(config: &Config) -> PathBuf {
+    config.out.join(format!("{}.captures.log", config.service))
 }
 
 fn line(epoch_ns: u64, path: &Path, job: &Job, pid: u32) -> String {

@@ -1,4 +1,5 @@
-//! `hook=`: a command of the user's for each capture, `COMMAND CAPTURE`.
+//! `hook=`: a command of the user's for each capture, `COMMAND CAPTURE`, with the verdict on it in
+//! its environment and, as JSON, in its stdin.
 //!
 //! How it works: `dashcam-keeper` starts the words of the setting, with the capture's path behind
 //! them, in a process group of its own, and polls it between captures. The words are no shell text:
@@ -11,13 +12,14 @@
 //! It is not recorded itself. At the end of the process a running hook is left running.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use format::region::losses;
 
+use crate::captures::verdict::Verdict;
 use crate::recording::Recording;
 use crate::say::say;
 
@@ -33,19 +35,22 @@ const WRAPPER: &str =
 #[derive(Default)]
 pub(crate) struct Hooks {
     running: Option<(Child, Instant)>,
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<Verdict>,
 }
 
 impl Hooks {
-    /// A capture was written.
-    pub(crate) fn captured(&mut self, recording: &Recording, path: &Path) {
+    /// A capture was written, and judged if that was possible.
+    pub(crate) fn captured(&mut self, recording: &Recording, verdict: Verdict) {
         if recording.config().hook.is_empty() {
             return;
         }
         if self.waiting.len() >= WAITING {
-            return failed(recording, &format!("not run for {}: {WAITING} wait", path.display()));
+            return failed(
+                recording,
+                &format!("not run for {}: {WAITING} wait", verdict.path.display()),
+            );
         }
-        self.waiting.push_back(path.to_owned());
+        self.waiting.push_back(verdict);
         self.look(recording);
     }
 
@@ -65,27 +70,32 @@ impl Hooks {
             }
             self.running = None;
         }
-        if let Some(path) = self.waiting.pop_front() {
-            self.running = start(recording, &path);
+        if let Some(verdict) = self.waiting.pop_front() {
+            self.running = start(recording, &verdict);
         }
     }
 
     /// The process ends: hooks that wait are started, none is waited for.
     pub(crate) fn end(&mut self, recording: &Recording) {
-        for path in self.waiting.drain(..) {
-            start(recording, &path);
+        for verdict in self.waiting.drain(..) {
+            start(recording, &verdict);
         }
     }
 }
 
-fn start(recording: &Recording, path: &Path) -> Option<(Child, Instant)> {
+fn start(recording: &Recording, verdict: &Verdict) -> Option<(Child, Instant)> {
     let hook = &recording.config().hook;
+    let stdin = verdict.json() + "\n";
     let started = Command::new("/bin/sh")
         .args(["-c", WRAPPER, "dashcam-hook"])
         .args(hook.split_whitespace())
-        .arg(path)
+        .arg(&verdict.path)
         .env("DASHCAM_ENABLED", "off")
-        .stdin(Stdio::null())
+        .env("DASHCAM_SERVICE", &recording.config().service)
+        .envs(variables(verdict))
+        .stdin(
+            sys::detached::pipe_with(stdin.as_bytes()).map_or_else(|_| Stdio::null(), Stdio::from),
+        )
         .stdout(stderr())
         .stderr(stderr())
         .process_group(0)
@@ -97,6 +107,13 @@ fn start(recording: &Recording, path: &Path) -> Option<(Child, Instant)> {
             None
         }
     }
+}
+
+/// `DASHCAM_CAUSE` and the others.
+fn variables(verdict: &Verdict) -> Vec<(String, OsString)> {
+    let name = |field: &str| format!("DASHCAM_{}", field.to_uppercase());
+    let texts = verdict.fields().map(|(field, text)| (name(field), text.into()));
+    std::iter::once((name("file"), verdict.path.clone().into())).chain(texts).collect()
 }
 
 /// The process's own; nothing where it is closed.

@@ -15,6 +15,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use crate::captures::verdict::Verdicts;
 use crate::lock::lock;
 
 /// Captures whose path is in `status`.
@@ -67,6 +68,8 @@ pub(crate) struct Queue {
     pub count: AtomicU64,
     pub last_took_ns: AtomicU64,
     last_error: Mutex<String>,
+    /// What was said of captures.
+    pub verdicts: Mutex<Verdicts>,
     /// To be dropped by `dashcam-keeper`: that takes the kernel up to 50 ms.
     retired: Mutex<Option<sys::perf::Wakings>>,
 }

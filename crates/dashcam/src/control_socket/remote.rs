@@ -364,6 +364,7 @@ fn summary(Asked { recording, queue, .. }: &Asked) -> String {
         .int("slow", counts.1)
         .int("captures", queue.count.load(Ordering::Relaxed))
         .text("box", &place)
+        .text("verdict", lock(&queue.verdicts).newest())
         .finish()
         + "\n"
 }

@@ -63,6 +63,7 @@ fn status_now() -> String {
         .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))
+        .raw("verdicts", &lock(&queue.verdicts).json(config.explain))
         .text("last_error", &queue.last_error())
         .finish()
 }

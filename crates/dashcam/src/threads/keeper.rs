@@ -13,6 +13,7 @@ use format::trace::Trace;
 use recorder::{Fate, Recorder};
 
 use crate::captures::captures_log::CapturesLog;
+use crate::captures::explain::Explain;
 use crate::captures::hook::Hooks;
 use crate::captures::notes::Notes;
 use crate::captures::queue::{Job, Made, Next, Queue};
@@ -27,6 +28,8 @@ use crate::triggers::alarms::Alarms;
 
 /// Between two reads of the jobs.
 const IDLE: Duration = Duration::from_millis(500);
+/// The same while a capture is judged, whose hook waits for that.
+const JUDGING: Duration = Duration::from_millis(50);
 /// Between two steps by which the box grows, so that no CPU is busy with its pages for long.
 const GROW: Duration = Duration::from_millis(3);
 /// What `dashcam-keeper` needs.
@@ -43,7 +46,7 @@ pub(crate) fn run(keeper: Keeper) {
     recorder::name_thread("dashcam-keeper");
     let Keeper { recording, queue, alarms, mut windows, rollups } = keeper;
     let mut number = 0;
-    let mut hooks = Hooks::default();
+    let (mut explain, mut hooks) = (Explain::default(), Hooks::default());
     let mut log = CapturesLog::default();
     let region = recording.recorder.region();
     let mut notes = Notes::since(&region.losses());
@@ -55,9 +58,16 @@ pub(crate) fn run(keeper: Keeper) {
         let now_ns = sys::clock::now_ns();
         let config = recording.config();
         let grows = recording.growth.step(region, config, now_ns, sys::room::available_bytes);
-        let idle = if grows { GROW } else { IDLE.min(windows.left() / 2) };
+        let idle = match grows {
+            true => GROW,
+            false if explain.is_busy() => JUDGING,
+            false => IDLE.min(windows.left() / 2),
+        };
         let is_wanted = || windows::is_wanted() || !grows && recording.is_short(now_ns);
         let next = queue.next(idle, is_wanted, || recording.stopping());
+        if let Some(verdict) = explain.look(&recording, &queue) {
+            hooks.captured(&recording, verdict);
+        }
         hooks.look(&recording);
         queue.drop_retired();
         let job = match next {
@@ -66,6 +76,9 @@ pub(crate) fn run(keeper: Keeper) {
             Next::End => {
                 windows.take();
                 rollups.end(&recording);
+                for verdict in explain.end(&recording) {
+                    hooks.captured(&recording, verdict);
+                }
                 return hooks.end(&recording);
             }
         };
@@ -83,7 +96,8 @@ pub(crate) fn run(keeper: Keeper) {
                 recording.recorder.rollups().note(fired.id, Fate::Captured);
             }
             rollups.captured();
-            hooks.captured(&recording, &made.path);
+            let unjudged = explain.captured(&recording, &queue, &made.path, &job.reason);
+            unjudged.into_iter().for_each(|verdict| hooks.captured(&recording, verdict));
         }
         let result = result.map(|made| made.path);
         if let Some(done) = job.done {

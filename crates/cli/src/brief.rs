@@ -1,0 +1,136 @@
+//! The verdict on a capture in one line: for stderr, the list of captures, hooks and alerts.
+//!
+//! What it promises: no control characters, so a field is a field of a line. Missing on purpose:
+//! every finding but the first, which has the largest share; `why` has the others.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use capture::read::{Capture, Wanted};
+use diagnosis::{thousands, Diagnosis};
+use serde_json::{json, Value};
+
+use crate::columns::plain;
+use crate::read::{default_rules, open_for};
+
+/// Fields are empty where nothing is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Brief {
+    pub file: String,
+    pub service: String,
+    /// Why the capture was made.
+    pub reason: String,
+    pub cause: String,
+    pub place: String,
+    /// Where the holder, or what else caused it, was.
+    pub holder: String,
+    /// Part of the slow requests' excess, percent.
+    pub share: String,
+    pub confidence: String,
+    pub fingerprint: String,
+    /// `new`, or `before`: the list of captures has the same fingerprint already.
+    pub seen: String,
+    /// All of it.
+    pub line: String,
+}
+
+impl Brief {
+    /// Judges a capture by its own rules, and looks its fingerprint up in the list of captures.
+    pub fn of_file(file: &Path, log: Option<&Path>) -> Result<Brief, ExitCode> {
+        let (file, capture) = open_for(file, Wanted::Causes)?;
+        let rules = default_rules(&capture);
+        let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
+        Ok(Brief::of(&capture, &diagnosis, &file, log))
+    }
+
+    fn of(capture: &Capture, diagnosis: &Diagnosis<'_>, file: &Path, log: Option<&Path>) -> Brief {
+        let mut brief = Brief {
+            file: plain(&file.display().to_string()),
+            service: plain(&capture.meta.service),
+            reason: plain(&capture.meta.reason),
+            ..Brief::default()
+        };
+        if let Some(finding) = diagnosis.findings.first() {
+            let short = |place: &diagnosis::Place| plain(&place.short());
+            brief.cause = finding.cause.text().to_owned();
+            brief.place = finding.place.as_ref().map(short).unwrap_or_default();
+            brief.holder = finding.culprit.as_ref().map(short).unwrap_or_default();
+            brief.share = format!("{:.0}", finding.share * 100.0);
+            brief.confidence = finding.confidence.text().to_owned();
+            brief.fingerprint.clone_from(&finding.fingerprint);
+            let known = log.is_some_and(|log| is_listed(log, &brief.fingerprint, &brief.file));
+            brief.seen = if known { "before" } else { "new" }.to_owned();
+        }
+        brief.line = brief.sentence(diagnosis);
+        brief
+    }
+
+    /// The verdict that a hook was given in its environment. None: it was given none.
+    pub fn of_hook(file: &Path, environment: impl Fn(&str) -> Option<String>) -> Option<Brief> {
+        let field = |name: &str| plain(&environment(name).unwrap_or_default());
+        let brief = Brief {
+            file: field("DASHCAM_FILE"),
+            service: field("DASHCAM_SERVICE"),
+            reason: field("DASHCAM_REASON"),
+            cause: field("DASHCAM_CAUSE"),
+            place: field("DASHCAM_PLACE"),
+            holder: field("DASHCAM_HOLDER"),
+            share: field("DASHCAM_SHARE"),
+            confidence: field("DASHCAM_CONFIDENCE"),
+            fingerprint: field("DASHCAM_FINGERPRINT"),
+            seen: field("DASHCAM_SEEN"),
+            line: field("DASHCAM_LINE"),
+        };
+        // Without a line the capture was not judged.
+        (!brief.line.is_empty() && brief.file == file.display().to_string()).then_some(brief)
+    }
+
+    fn sentence(&self, diagnosis: &Diagnosis<'_>) -> String {
+        let Brief { cause, place, holder, share, confidence, seen, .. } = self;
+        if cause.is_empty() {
+            let (slow, total) =
+                (thousands(diagnosis.slow as u64), thousands(diagnosis.total as u64));
+            return match diagnosis.slow {
+                0 => format!("nothing to blame: none of {total} requests was slow"),
+                _ => format!("no cause found for {slow} of {total} requests that were slow"),
+            };
+        }
+        let part = |word: &str, text: &str| match text {
+            "" => String::new(),
+            text => format!("{word}{text}"),
+        };
+        let (place, holder) = (part(" at ", place), part(", because of ", holder));
+        let seen = if seen == "before" { "seen before" } else { "new" };
+        format!("{cause}{place}{holder}: {share} % of the excess, {confidence}, {seen}")
+    }
+
+    /// The fields that the recorder reads, with tabs between.
+    pub fn to_fields(&self) -> String {
+        let Brief { cause, place, holder, share, confidence, fingerprint, seen, line, .. } = self;
+        [cause, place, holder, share, confidence, fingerprint, seen, line].map(|f| &**f).join("\t")
+    }
+
+    /// All fields by name.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "file": self.file, "service": self.service, "reason": self.reason,
+            "cause": self.cause, "place": self.place, "holder": self.holder,
+            "share": self.share, "confidence": self.confidence,
+            "fingerprint": self.fingerprint, "seen": self.seen, "line": self.line,
+        })
+    }
+}
+
+/// Whether another capture of the list, or of the one before it, has the fingerprint.
+fn is_listed(log: &Path, fingerprint: &str, file: &str) -> bool {
+    let mut old = log.as_os_str().to_owned();
+    old.push(".1");
+    let old = PathBuf::from(old);
+    [log, &old].iter().any(|log| {
+        let text = std::fs::read(log).unwrap_or_default();
+        String::from_utf8_lossy(&text).lines().any(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            fields.get(6) == Some(&fingerprint) && fields.get(1) != Some(&file)
+        })
+    })
+}
