@@ -50,8 +50,8 @@ ROOMS: dict[str, set[str]] = {
     "golden": {"format", "capture", "diagnosis", "symbols", "trigger"},
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
     "attach": {"sys"},
-    "cli": {"attach", "format", "settings", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",
-            "openmetrics"},
+    "cli": {"analysis", "attach", "format", "settings", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables",
+            "view", "otlp", "openmetrics"},
 }
 # The dependencies that a host carries besides our own rooms. A new one needs a line in
 # ARCHITECTURE.md.

@@ -147,7 +147,7 @@ tell(capture=str(path), later=later)
     for exemplar in (worst, later, called):
         assert sum(len(k) + len(v) for k, v in exemplar.labels.items()) <= 128
     shown = bench.dashcam("show", found["capture"], "--request", worst.labels["request"])
-    assert shown.returncode == 0 and shown.stdout.startswith("GET /slow on thread "), shown
+    assert shown.returncode == 0 and shown.stdout.startswith("GET /slow: "), shown
     took = shown.stdout.split(": ")[1].split(",")[0]
     assert abs(float(took.split()[0].replace(",", "")) - worst.value * 1e3) < 1, took
     shown = bench.dashcam("show", found["capture"], "--request", "1")

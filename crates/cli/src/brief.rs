@@ -28,7 +28,7 @@ pub struct Brief {
     pub share: String,
     pub confidence: String,
     pub fingerprint: String,
-    /// `new`, or `before`: the list of captures has the same fingerprint already.
+    /// `new`, or `before` if the list of captures has the fingerprint; empty without a list.
     pub seen: String,
     /// All of it.
     pub line: String,
@@ -38,12 +38,13 @@ impl Brief {
     /// Judges a capture by its own rules, and looks its fingerprint up in the list of captures.
     pub fn of_file(file: &Path, log: Option<&Path>) -> Result<Brief, ExitCode> {
         let (file, capture) = open_for(file, Wanted::Causes)?;
-        let rules = default_rules(&capture);
-        let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
-        Ok(Brief::of(&capture, &diagnosis, &file, log))
+        Ok(Brief::of(&capture, &file, log))
     }
 
-    fn of(capture: &Capture, diagnosis: &Diagnosis<'_>, file: &Path, log: Option<&Path>) -> Brief {
+    /// The same of a capture that was read.
+    pub fn of(capture: &Capture, file: &Path, log: Option<&Path>) -> Brief {
+        let rules = default_rules(capture);
+        let diagnosis = diagnosis::diagnose(capture, |name| rules.limit_ns(name));
         let mut brief = Brief {
             file: plain(&file.display().to_string()),
             service: plain(&capture.meta.service),
@@ -58,10 +59,14 @@ impl Brief {
             brief.share = format!("{:.0}", finding.share * 100.0);
             brief.confidence = finding.confidence.text().to_owned();
             brief.fingerprint.clone_from(&finding.fingerprint);
-            let known = log.is_some_and(|log| is_listed(log, &brief.fingerprint, &brief.file));
-            brief.seen = if known { "before" } else { "new" }.to_owned();
+            brief.seen = match log {
+                None => "",
+                Some(log) if is_listed(log, &brief.fingerprint, &brief.file) => "before",
+                Some(_) => "new",
+            }
+            .to_owned();
         }
-        brief.line = brief.sentence(diagnosis);
+        brief.line = brief.sentence(&diagnosis);
         brief
     }
 
@@ -100,8 +105,8 @@ impl Brief {
             text => format!("{word}{text}"),
         };
         let (place, holder) = (part(" at ", place), part(", because of ", holder));
-        let seen = if seen == "before" { "seen before" } else { "new" };
-        format!("{cause}{place}{holder}: {share} % of the excess, {confidence}, {seen}")
+        let seen = part(", ", if seen == "before" { "seen before" } else { seen });
+        format!("{cause}{place}{holder}: {share} % of the excess, {confidence}{seen}")
     }
 
     /// The fields that the recorder reads, with tabs between.

@@ -26,6 +26,7 @@ mod screen;
 mod show;
 mod show_metrics;
 mod show_request;
+mod show_tree;
 mod sql;
 mod tls;
 mod view;
@@ -92,7 +93,7 @@ enum Command {
         #[arg(long)]
         explain: bool,
     },
-    /// What is in a capture: time covered, threads, requests, sources, losses
+    /// What is in a capture: time covered, verdict, requests, threads, sources, losses
     Show {
         /// A capture, or a folder (its newest capture).
         #[arg(value_name = "CAPTURE|DIR")]
@@ -100,12 +101,15 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Print the samples and off-CPU times of the slowest request, instead of the summary.
+        /// Print the slowest request, instead of the summary: its spans, and where its time went.
         #[arg(long)]
         slowest: bool,
         /// The same of the request with this id, as an exemplar of the OpenMetrics endpoint has it.
         #[arg(long, value_name = "ID", conflicts_with = "slowest", value_parser = request_id)]
         request: Option<u64>,
+        /// With --slowest or --request: everything that all threads did meanwhile, by time.
+        #[arg(long)]
+        all: bool,
     },
     /// A capture in a format that other tools open: `dashcam export CAPTURE --to pprof -o FILE`
     Export {
@@ -279,9 +283,14 @@ fn main() -> ExitCode {
             };
             why::why(&path, form, slow.as_deref(), explain)
         }
-        Command::Show { path, json, slowest, request } => {
+        Command::Show { path, json, slowest, request, all } => {
             let slowest = slowest.then_some(show::One::Slowest);
-            show::show(&path, json, request.map(show::One::Id).or(slowest))
+            let form = match (json, all) {
+                (true, _) => show::Form::Json,
+                (_, true) => show::Form::All,
+                _ => show::Form::Screen,
+            };
+            show::show(&path, form, request.map(show::One::Id).or(slowest))
         }
         Command::Sql { path, query, json, csv } => {
             let form = match (json, csv) {

@@ -1,25 +1,29 @@
 //! `dashcam show`: the contents of a capture, and its losses.
 //!
-//! How it works: without a request it prints the time covered, requests, threads, sources, metrics
-//! and losses; with one, everything that all threads did while that request ran, by time. `--json`
+//! How it works: without a request it prints the time covered, the verdict in a line, requests by
+//! name, threads, sources, metrics and losses; with one, its spans and where its time went
+//! (`show_tree`), or with `--all` everything that all threads did while it ran, by time. `--json`
 //! prints the summary of crates/tables, or the request as an object (`show_request`).
 //!
-//! What it promises: lists are bounded, and the rest is counted. Missing on purpose: a judgement;
-//! that is `why`.
+//! What it promises: lists are bounded, and the rest is counted.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::{ms_text, thousands};
-use tables::summary::{self, by_name, median, request_ms};
+use tables::summary::{self, by_name, request_ms};
 
+use crate::brief::Brief;
+use crate::columns::{columns, plain};
 use crate::exit_code::NOTHING;
-use crate::read::open;
-use crate::{show_metrics, show_request};
+use crate::read::{default_rules, open};
+use crate::{show_metrics, show_request, show_tree};
 
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
+/// Names of requests listed; the rest are counted.
+const MOST_NAMES: usize = 20;
 /// Shorter collections of a request are only counted.
 const SHORT_GC_NS: u64 = 100_000;
 
@@ -50,8 +54,20 @@ impl One {
     }
 }
 
-/// Prints time covered, requests, threads, sources, losses.
-pub fn show(path: &Path, as_json: bool, one: Option<One>) -> ExitCode {
+/// The form of what is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Screen,
+    /// For people with patience: of a request everything.
+    All,
+    /// For programs.
+    Json,
+}
+
+/// Prints time covered, requests, threads, sources, losses; of one request where its time went.
+pub fn show(path: &Path, form: Form, one: Option<One>) -> ExitCode {
+    let as_json = form == Form::Json;
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
@@ -61,21 +77,22 @@ pub fn show(path: &Path, as_json: bool, one: Option<One>) -> ExitCode {
             eprintln!("dashcam: {}: {}", file.display(), one.missing());
             return ExitCode::from(NOTHING);
         };
-        match as_json {
-            true => println!("{:#}", show_request::to_json(&capture, request)),
-            false => print_request(&capture, request),
+        match form {
+            Form::Json => println!("{:#}", show_request::to_json(&capture, request)),
+            Form::All => print_request(&capture, request),
+            Form::Screen => print!("{}", show_tree::to_text(&capture, request)),
         }
     } else if as_json {
         println!("{:#}", summary::to_json(&capture, &file.display().to_string()));
     } else {
-        print(&capture, &file.display().to_string());
+        print(&capture, &file);
     }
     ExitCode::SUCCESS
 }
 
-fn print(capture: &Capture, file: &str) {
+fn print(capture: &Capture, file: &Path) {
     let meta = &capture.meta;
-    println!("{file}");
+    println!("{}", file.display());
     println!("  {} on {}, pid {}, {}", meta.service, meta.host, meta.pid, meta.runtime);
     println!("  saved because: {}", meta.reason);
     let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
@@ -89,15 +106,8 @@ fn print(capture: &Capture, file: &str) {
             println!("  covers {covered:.1} s; there is no time for which all threads are complete")
         }
     }
-    println!("Requests: {}", thousands(capture.requests.len() as u64));
-    for (name, times) in by_name(capture) {
-        println!(
-            "  {:>7} {name}  median {}, worst {}",
-            thousands(times.len() as u64),
-            ms_text(median(&times)),
-            ms_text(times.last().copied().unwrap_or(0.0)),
-        );
-    }
+    println!("  verdict: {}", Brief::of(capture, file, None).line);
+    print_requests(capture);
     print_open_spans(capture);
     show_metrics::print(capture);
     print_threads(capture);
@@ -108,12 +118,48 @@ fn print(capture: &Capture, file: &str) {
     println!("Losses:");
     let lost: Vec<_> = meta.losses.iter().filter(|(_, count)| *count > 0).collect();
     for (name, count) in &lost {
-        println!("  {name}: {}", thousands(*count));
+        println!("  {}: {}", name.replace('_', " "), thousands(*count));
     }
     capture.damage.iter().for_each(|text| println!("  {text}"));
     if lost.is_empty() && capture.damage.is_empty() {
         println!("  none");
     }
+}
+
+/// Requests by name, the most frequent first.
+fn print_requests(capture: &Capture) {
+    println!("Requests: {}", thousands(capture.requests.len() as u64));
+    let rules = default_rules(capture);
+    let mut names: Vec<(&str, Vec<f64>)> = by_name(capture).into_iter().collect();
+    names.sort_by_key(|(_, times)| std::cmp::Reverse(times.len()));
+    let left_out = names.len().saturating_sub(MOST_NAMES);
+    let rows = names.iter().take(MOST_NAMES).map(|(name, times)| {
+        let limit_ms = rules.limit_ns(name) as f64 / 1e6;
+        let slow = times.iter().filter(|ms| **ms > limit_ms).count();
+        let of = |share: f64| ms_text(percentile(times, share));
+        let counts = [times.len(), slow].map(|count| thousands(count as u64));
+        let times = [of(0.5), of(0.95), of(0.99), of(1.0)];
+        counts.into_iter().chain(times).chain([plain(name)]).collect()
+    });
+    let head = ["  COUNT", "SLOW", "P50", "P95", "P99", "MAX", "NAME"];
+    let text = columns(&head, rows.map(|row: Vec<String>| indented(row)));
+    if !names.is_empty() {
+        print!("{text}");
+    }
+    if left_out > 0 {
+        println!("  and {left_out} more names");
+    }
+}
+
+fn indented(mut row: Vec<String>) -> Vec<String> {
+    row.iter_mut().take(1).for_each(|first| first.insert_str(0, "  "));
+    row
+}
+
+/// The smallest time that is not exceeded by this share of the sorted times.
+pub fn percentile(times: &[f64], share: f64) -> f64 {
+    let at = (times.len() as f64 * share).ceil() as usize;
+    times.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 /// Everything that all threads did while a request ran, by time.
