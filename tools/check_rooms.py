@@ -69,7 +69,7 @@ MAY_LINK = {
     "symbols": {"addr2line", "gimli", "object"},
     "tables": {"arrow-array", "arrow-schema", "parquet"},
     "reader": {"arrow-array", "pyo3"},
-    "cli": {"rustls", "rustls-native-certs", "anstream", "terminal_size"},
+    "cli": {"rustls", "rustls-native-certs", "anstream", "terminal_size", "clap_complete", "clap_mangen"},
 }
 READERS_MAY_LINK = HOST_MAY_LINK | {"serde_json", "clap"}
 UNSAFE = {"sys", "ring", "python", "samplers", "c", "testkit"}

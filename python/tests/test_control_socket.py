@@ -64,7 +64,7 @@ def test_another_shell_sees_asks_and_saves(bench: Bench) -> None:
     row = processes(bench)[process.pid]
     assert row["service"] == "billy" and row["on"] is True and row["requests"] > 0
     table = bench.dashcam("ps", **env).stdout.splitlines()
-    assert table[0].split() == ["PID", "SERVICE", "SINCE", "(UTC)", "STATE", "REQUESTS", "SLOW",
+    assert table[0].split() == ["PID", "SERVICE", "SINCE", "STATE", "REQUESTS", "SLOW",
                                 "CAPTURES", "VERDICT", "BOX"]
     assert any(line.split()[:2] == [str(process.pid), "billy"] for line in table[1:])
 
@@ -73,8 +73,9 @@ def test_another_shell_sees_asks_and_saves(bench: Bench) -> None:
     text = bench.dashcam("status", str(process.pid), **env).stdout
     assert "service: billy\n" in text and "  control: on\n" in text
 
-    snap = bench.dashcam("snap", str(process.pid), "looked odd", **env)
+    snap = bench.dashcam("snap", "billy", "looked odd", **env)
     assert snap.returncode == 0, snap.stderr
+    assert snap.stderr == f"dashcam: billy, process {process.pid}: saved a capture\n"
     capture = Path(snap.stdout.rstrip("\n"))
     assert bench.show(capture)["meta"]["reason"] == "looked odd"
     assert processes(bench)[process.pid]["captures"] == 1
@@ -88,7 +89,8 @@ def test_settings_change_in_the_running_process(bench: Bench) -> None:
     captures = bench.wait_captures()
     assert captures and bench.show(captures[0])["meta"]["settings"]["slow"] == "20ms"
 
-    off = bench.dashcam("set", str(process.pid), "off", **env)
+    off = bench.dashcam("set", "billy", "off", **env)
+    assert off.stderr == f"dashcam: billy, process {process.pid}: set enabled=off\n"
     assert "enabled: false\n" in off.stdout, off.stderr
     before = processes(bench)[process.pid]
     assert before["on"] is False

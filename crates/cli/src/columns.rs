@@ -1,4 +1,4 @@
-//! Rows for a terminal: columns as wide as their content, times as UTC, no control characters.
+//! Rows for a terminal: columns as wide as their content, times, no control characters.
 
 /// One line for the head and one for each row, with line ends.
 pub fn columns(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -16,6 +16,17 @@ pub fn columns(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 /// Control characters in another process's text must not reach this terminal.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `2026-11-21 11:14:03 +01:00` of a Unix epoch time, as this shell's `TZ` has it.
+pub fn local(epoch_ns: u64) -> String {
+    with_offset(epoch_ns, sys::clock::utc_offset_s((epoch_ns / 1_000_000_000) as i64))
+}
+
+fn with_offset(epoch_ns: u64, offset_s: i64) -> String {
+    let here_ns = epoch_ns.saturating_add_signed(offset_s.saturating_mul(1_000_000_000));
+    let (sign, minutes) = (if offset_s < 0 { '-' } else { '+' }, offset_s.abs() / 60);
+    format!("{} {sign}{:02}:{:02}", utc(here_ns), minutes / 60, minutes % 60)
 }
 
 /// `2026-11-21 10:14:03` of a Unix epoch time.
@@ -51,6 +62,14 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00");
         assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00");
         assert_eq!(utc(1_795_256_043_000_000_000), "2026-11-21 10:14:03");
+    }
+
+    #[test]
+    fn local_times_have_their_offset() {
+        let at = 1_795_256_043_000_000_000;
+        assert_eq!(with_offset(at, 0), "2026-11-21 10:14:03 +00:00");
+        assert_eq!(with_offset(at, 5 * 3600 + 1800), "2026-11-21 15:44:03 +05:30");
+        assert_eq!(with_offset(at, -11 * 3600), "2026-11-20 23:14:03 -11:00");
     }
 
     #[test]

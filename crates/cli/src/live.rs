@@ -6,7 +6,8 @@
 //! that a service may have chosen are searched, since its environment may differ from this shell's.
 //!
 //! What it promises: an answer, or a message within seconds: a process that hangs does not make the
-//! command hang.
+//! command hang. Processes are named by their id, or all of a service by its name; what was changed
+//! or saved is reported with both.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use sys::local;
 
-use crate::columns::{columns, plain, utc};
+use crate::columns::{columns, local as local_time, plain};
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 
 /// A live process answers within this time.
@@ -45,7 +46,7 @@ pub fn ps(as_json: bool) -> ExitCode {
         rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove("ok")));
         println!("{:#}", json!({"schema": 1, "processes": rows}));
     } else if !rows.is_empty() {
-        print!("{}", table(&rows));
+        print!("{}", table(&rows, local_time));
     }
     if rows.is_empty() {
         eprintln!("dashcam: no recorded process of this user: {}", looked());
@@ -76,25 +77,16 @@ pub fn recorded() -> Vec<Recorded> {
     .collect()
 }
 
-fn table(rows: &[Value]) -> String {
+fn table(rows: &[Value], since: fn(u64) -> String) -> String {
     let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0).to_string();
     let text = |row: &Value, key: &str| plain(row[key].as_str().unwrap_or("?"));
-    let head = [
-        "PID",
-        "SERVICE",
-        "SINCE (UTC)",
-        "STATE",
-        "REQUESTS",
-        "SLOW",
-        "CAPTURES",
-        "VERDICT",
-        "BOX",
-    ];
+    let head =
+        ["PID", "SERVICE", "SINCE", "STATE", "REQUESTS", "SLOW", "CAPTURES", "VERDICT", "BOX"];
     let cells = rows.iter().map(|row| {
         vec![
             number(row, "pid"),
             text(row, "service"),
-            utc(row["since_epoch_ns"].as_u64().unwrap_or(0)),
+            since(row["since_epoch_ns"].as_u64().unwrap_or(0)),
             if row["on"] == true { "on" } else { "off" }.to_owned(),
             number(row, "requests"),
             number(row, "slow"),
@@ -116,19 +108,69 @@ fn verdict(row: &Value) -> String {
     }
 }
 
-/// The state of a process: what `dashcam.status()` gives inside it.
-pub fn status(pid: u32, as_json: bool) -> ExitCode {
-    let answer = match question(pid, "status", PATIENCE) {
-        Ok(answer) => answer,
+/// The state of processes: what `dashcam.status()` gives inside them. JSON of several is a list.
+pub fn status(word: &str, as_json: bool) -> ExitCode {
+    let mut all: Vec<Value> = Vec::new();
+    let code = each(word, |pid| {
+        let mut answer = question(pid, "status", PATIENCE)?;
+        all.push(answer["status"].take());
+        Ok(())
+    });
+    match all.as_slice() {
+        [one] if as_json => println!("{one:#}"),
+        [] => (),
+        all if as_json => println!("{:#}", json!(all)),
+        all => {
+            let texts: Vec<String> = all.iter().map(described).collect();
+            print!("{}", texts.join("\n"));
+        }
+    }
+    code
+}
+
+/// Calls `ask` for each process that `word` names, by its id or its service. Returns the first
+/// error.
+fn each(word: &str, mut ask: impl FnMut(u32) -> Result<(), ExitCode>) -> ExitCode {
+    let pids = match named(word) {
+        Ok(pids) => pids,
         Err(code) => return code,
     };
-    let status = &answer["status"];
-    if as_json {
-        println!("{status:#}");
-    } else {
-        print!("{}", described(status));
+    let failed: Vec<ExitCode> = pids.into_iter().filter_map(|pid| ask(pid).err()).collect();
+    failed.into_iter().next().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// The processes that a word names.
+fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
+    if let Ok(pid) = word.parse() {
+        return Ok(vec![pid]);
     }
-    ExitCode::SUCCESS
+    let all = recorded();
+    let mut pids: Vec<u32> = all.iter().filter(|p| p.service == word).map(|p| p.pid).collect();
+    pids.sort_unstable();
+    if pids.is_empty() {
+        let mut services: Vec<&str> = all.iter().map(|p| &*p.service).collect();
+        services.sort_unstable();
+        services.dedup();
+        let found = match services.is_empty() {
+            true => looked(),
+            false => format!("there are {}", plain(&services.join(", "))),
+        };
+        eprintln!(
+            "dashcam: {}: no process of this user is recorded as this service: {found}; \
+             `dashcam ps` lists them",
+            plain(word)
+        );
+        return Err(ExitCode::from(NOTHING));
+    }
+    Ok(pids)
+}
+
+/// Reports what was done, and to which process of which service.
+fn report(pid: u32, done: &str) {
+    let paths = sockets_of(pid);
+    let row = paths.iter().find_map(|path| ask(path, "ps", AT_ONCE).ok());
+    let service = row.and_then(|row| Some(plain(row["service"].as_str()?)));
+    eprintln!("dashcam: {}, process {pid}: {done}", service.as_deref().unwrap_or("?"));
 }
 
 /// `name: value` lines; nested values are indented.
@@ -163,26 +205,25 @@ fn one(value: &Value) -> String {
     }
 }
 
-/// Makes a process save a capture; prints its path.
-pub fn snap(pid: u32, reason: Option<&str>) -> ExitCode {
+/// Makes processes save a capture; prints the paths.
+pub fn snap(word: &str, reason: Option<&str>) -> ExitCode {
     let line = match reason {
         None => "snap".to_owned(),
-        Some(reason) => format!("snap\t{}", word(reason)),
+        Some(reason) => format!("snap\t{}", one_word(reason)),
     };
-    match question(pid, &line, CAPTURE) {
-        Ok(answer) => {
-            println!("{}", answer["path"].as_str().unwrap_or_default());
-            ExitCode::SUCCESS
-        }
-        Err(code) => code,
-    }
+    each(word, |pid| {
+        let answer = question(pid, &line, CAPTURE)?;
+        println!("{}", answer["path"].as_str().unwrap_or_default());
+        report(pid, "saved a capture");
+        Ok(())
+    })
 }
 
-/// Changes settings of a process; prints the settings that are in effect.
-pub fn set(pid: u32, words: &[String]) -> ExitCode {
+/// Changes settings of processes; prints the settings that are in effect.
+pub fn set(word: &str, words: &[String]) -> ExitCode {
     let pair = |text: &String| match text.as_str() {
         "on" | "off" => format!("enabled={text}"),
-        _ => word(text),
+        _ => one_word(text),
     };
     if let Some(wrong) =
         words.iter().find(|w| !w.contains('=') && !["on", "off"].contains(&w.as_str()))
@@ -191,33 +232,35 @@ pub fn set(pid: u32, words: &[String]) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let pairs: Vec<String> = words.iter().map(pair).collect();
-    match question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE) {
-        Ok(answer) => {
-            for (name, value) in answer["settings"].as_object().into_iter().flatten() {
-                println!("{}: {}", plain(name), one(value));
-            }
-            ExitCode::SUCCESS
+    each(word, |pid| {
+        let answer = question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE)?;
+        for (name, value) in answer["settings"].as_object().into_iter().flatten() {
+            println!("{}: {}", plain(name), one(value));
         }
-        Err(code) => code,
-    }
+        report(pid, &format!("set {}", pairs.join(" ")));
+        Ok(())
+    })
 }
 
-/// Ends the recording of a process. Its hooks remain, and do nothing.
-pub fn detach(pid: u32) -> ExitCode {
-    if let Err(code) = question(pid, "stop", PATIENCE) {
-        return code;
-    }
-    // The socket is removed first of all, the process's own threads of ours end behind it.
-    let until = Instant::now() + PATIENCE;
-    while sockets_of(pid).iter().any(|path| local::is_alive(path)) {
-        if Instant::now() > until {
-            eprintln!("dashcam: {pid}: still recorded {} s after it agreed", PATIENCE.as_secs());
-            return ExitCode::from(UNREADABLE);
+/// Ends the recording of processes. Their hooks remain, and do nothing.
+pub fn detach(word: &str) -> ExitCode {
+    each(word, |pid| {
+        question(pid, "stop", PATIENCE)?;
+        // The socket is removed first of all, the process's own threads of ours end behind it.
+        let until = Instant::now() + PATIENCE;
+        while sockets_of(pid).iter().any(|path| local::is_alive(path)) {
+            if Instant::now() > until {
+                eprintln!(
+                    "dashcam: {pid}: still recorded {} s after it agreed",
+                    PATIENCE.as_secs()
+                );
+                return Err(ExitCode::from(UNREADABLE));
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    println!("process {pid} is recorded no more; its hooks remain and do nothing");
-    ExitCode::SUCCESS
+        println!("process {pid} is recorded no more; its hooks remain and do nothing");
+        Ok(())
+    })
 }
 
 fn sockets_of(pid: u32) -> Vec<PathBuf> {
@@ -226,7 +269,7 @@ fn sockets_of(pid: u32) -> Vec<PathBuf> {
 }
 
 /// A word of a request: tabs and line ends would end it.
-fn word(text: &str) -> String {
+fn one_word(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -343,10 +386,10 @@ mod tests {
         let row = json!({"pid": 4711, "service": "bil\u{1b}ly", "since_epoch_ns": 0, "on": true,
             "requests": 12, "slow": 1, "captures": 1,
             "verdict": "sleep at a.py:1 f(): 98 % of the excess, confirmed, new", "box": "/dev/shm/x.box"});
-        let text = table(&[row]);
+        let text = table(&[row], crate::columns::utc);
         assert_eq!(
             text,
-            "PID   SERVICE  SINCE (UTC)          STATE  REQUESTS  SLOW  CAPTURES  VERDICT              BOX\n\
+            "PID   SERVICE  SINCE                STATE  REQUESTS  SLOW  CAPTURES  VERDICT              BOX\n\
              4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         sleep at a.py:1 f()  /dev/shm/x.box\n"
         );
     }

@@ -13,8 +13,10 @@ mod export;
 mod flags;
 mod judge;
 mod live;
+mod ls;
 mod others;
 mod output;
+mod pages;
 mod parquet;
 mod post;
 mod progress;
@@ -38,7 +40,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::flags::Flags;
 
@@ -70,16 +72,19 @@ enum Command {
     },
     /// Stop recording a process
     Detach {
-        /// Its process id, as in `dashcam ps`.
-        #[arg(value_parser = process_number)]
-        pid: u32,
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
     },
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
-        /// A capture, or a folder (its newest capture).
-        #[arg(value_name = "CAPTURE|DIR")]
-        path: PathBuf,
-        /// Print JSON (schema 1).
+        /// Captures, or folders (the newest capture in each); `-` is stdin.
+        #[arg(value_name = "CAPTURE|DIR", required = true)]
+        paths: Vec<PathBuf>,
+        /// Of a folder all captures that were saved in this time: 10m, 24h.
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        since: Option<Duration>,
+        /// Print JSON (schema 1); of several captures a list.
         #[arg(long)]
         json: bool,
         /// Print Markdown, for a ticket.
@@ -164,6 +169,15 @@ enum Command {
         #[arg(long)]
         slow: Option<String>,
     },
+    /// The captures in a folder, the newest first, with their verdicts
+    Ls {
+        /// The folder.
+        #[arg(value_name = "DIR", default_value = "captures")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// A capture from the black box that a killed process left behind
     Recover {
         /// The black box (FILE.box); without it those that this user may read are listed.
@@ -183,26 +197,26 @@ enum Command {
     },
     /// State of a recorded process: settings, sources, losses, own cost
     Status {
-        /// Its process id, as in `dashcam ps`.
-        #[arg(value_parser = process_number)]
-        pid: u32,
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
         /// Print JSON, as `dashcam.status()` gives it.
         #[arg(long)]
         json: bool,
     },
     /// Make a recorded process save a capture now; prints its path
     Snap {
-        /// Its process id, as in `dashcam ps`.
-        #[arg(value_parser = process_number)]
-        pid: u32,
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
         /// The reason; recorded in the capture.
         reason: Option<String>,
     },
     /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
     Set {
-        /// Its process id, as in `dashcam ps`.
-        #[arg(value_parser = process_number)]
-        pid: u32,
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
         #[arg(required = true, help = flags::live())]
         settings: Vec<String>,
     },
@@ -219,6 +233,16 @@ enum Command {
         /// Print what would be sent, and send nothing.
         #[arg(long)]
         dry_run: bool,
+    },
+    /// Completions for a shell: `dashcam completions bash > /etc/bash_completion.d/dashcam`
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Manual pages, one for each verb, as files in a folder: `dashcam man /usr/share/man/man1`
+    Man {
+        /// The folder.
+        folder: PathBuf,
     },
     /// Judge captures for the recorder (setting explain)
     #[command(hide = true)]
@@ -256,6 +280,11 @@ fn patience(text: &str) -> Result<Duration, String> {
     time.map_err(|wrong| wrong.to_string())
 }
 
+fn since(text: &str) -> Result<Duration, String> {
+    let time = trigger::duration_ns("--since", text).map(Duration::from_nanos);
+    time.map_err(|wrong| wrong.to_string())
+}
+
 fn request_id(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "wanted the number of a request, as an exemplar has it")
 }
@@ -274,14 +303,14 @@ fn main() -> ExitCode {
         Command::Attach { pid, settings, tree, wait } => {
             attach::attach(pid, &attach::Wish { settings, tree, patience: wait })
         }
-        Command::Detach { pid } => live::detach(pid),
-        Command::Why { path, json, md, slow, explain } => {
+        Command::Detach { process } => live::detach(&process),
+        Command::Why { paths, since, json, md, slow, explain } => {
             let form = match (json, md) {
                 (true, _) => why::Form::Json,
                 (_, true) => why::Form::Markdown,
                 _ => why::Form::Text,
             };
-            why::why(&path, form, slow.as_deref(), explain)
+            why::why(&paths, since, form, slow.as_deref(), explain)
         }
         Command::Show { path, json, slowest, request, all } => {
             let slowest = slowest.then_some(show::One::Slowest);
@@ -313,10 +342,13 @@ fn main() -> ExitCode {
             recover::recover(&file, output.as_deref())
         }
         Command::Recover { file: None, json, .. } => recover::list(json),
+        Command::Ls { folder, json } => ls::ls(&folder, json),
+        Command::Completions { shell } => pages::completions(&mut Cli::command(), shell),
+        Command::Man { folder } => pages::man(Cli::command(), &folder),
         Command::Ps { json } => live::ps(json),
-        Command::Status { pid, json } => live::status(pid, json),
-        Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
-        Command::Set { pid, settings } => live::set(pid, &settings),
+        Command::Status { process, json } => live::status(&process, json),
+        Command::Snap { process, reason } => live::snap(&process, reason.as_deref()),
+        Command::Set { process, settings } => live::set(&process, &settings),
         Command::Alert { file, slack, pagerduty, dry_run } => {
             alert::alert(&file, &alert::Receivers { slack, pagerduty }, dry_run)
         }

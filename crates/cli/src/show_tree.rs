@@ -118,7 +118,7 @@ fn slices_of(capture: &Capture, request: &RequestRow, end_ns: u64) -> Vec<Node> 
     waits
 }
 
-/// `lock-wait at cache.py:31 get(): lock a.py CACHE, held by thread rates at cache.py:12 refresh()`.
+/// `lock-wait at cache.py:31 get(): a lock, because of thread rates at cache.py:12 refresh()`.
 fn words(capture: &Capture, frames: &Frames<'_>, slice: &Slice<'_>) -> String {
     let claim = &slice.claim;
     let place = |stack: u32| match claim.prefer_user {

@@ -9,14 +9,16 @@
 //! itself.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 
 use capture::read::Wanted;
+use serde_json::Value;
 
-use crate::exit_code::{NOTHING, UNREADABLE};
+use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
-use crate::read::{judged_by, open_for, parsed};
+use crate::read::{captures_in, judged_by, open_for, parsed};
 use crate::{progress, screen};
 
 /// The form in which a verdict is printed.
@@ -30,20 +32,126 @@ pub enum Form {
     Markdown,
 }
 
-/// Names the cause of the slow requests in a capture; with `explain` also the reasons for it.
-pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCode {
+/// Names the causes of the slow requests in captures; with `explain` also the reasons. Exits as for
+/// the capture with a cause, if one has one.
+pub fn why(
+    paths: &[PathBuf],
+    since: Option<Duration>,
+    form: Form,
+    slow: Option<&str>,
+    explain: bool,
+) -> ExitCode {
     // Wrong rules are the caller's error, whatever the file is.
     if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
         return code;
     }
-    let (file, capture) = match open_for(path, Wanted::Causes) {
-        Ok(found) => found,
+    let files = match inputs(paths, since) {
+        Ok(files) => files,
         Err(code) => return code,
     };
-    let rules = match judged_by(&capture, slow) {
-        Ok(rules) => rules,
-        Err(code) => return code,
-    };
+    if let [file] = files.as_slice() {
+        let (code, json) = one(&file.path, form, slow, explain);
+        json.into_iter().for_each(|json| println!("{json:#}"));
+        return code;
+    }
+    let (mut codes, mut verdicts) = (Vec::new(), Vec::new());
+    for (at, file) in files.iter().enumerate() {
+        if let (Form::Text, false) = (form, at == 0) {
+            println!();
+        }
+        // At a terminal the verdict begins with it.
+        if let (Form::Text, None) = (form, screen::terminal()) {
+            println!("{}:", file.path.display());
+        }
+        let (code, json) = one(&file.path, form, slow, explain);
+        codes.push(code);
+        verdicts.extend(json);
+    }
+    if let Form::Json = form {
+        println!("{:#}", Value::Array(verdicts));
+    }
+    // What could not be read outweighs "no cause".
+    let order = [ExitCode::SUCCESS, ExitCode::from(UNREADABLE), ExitCode::from(USAGE)];
+    let code = order.into_iter().find(|code| codes.contains(code));
+    code.unwrap_or(ExitCode::from(NOTHING))
+}
+
+/// A file to be judged; stdin is a copy, which is removed with this.
+struct Input {
+    path: PathBuf,
+    is_copy: bool,
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if self.is_copy {
+            // An error: a file is left in the folder for such.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inputs(paths: &[PathBuf], since: Option<Duration>) -> Result<Vec<Input>, ExitCode> {
+    let mut files = Vec::new();
+    for path in paths {
+        match since {
+            _ if path.as_os_str() == "-" => {
+                let path = stdin_copied().map_err(|error| {
+                    eprintln!("dashcam: -: {error}; wanted a capture (FILE.dashcam) on stdin");
+                    ExitCode::from(UNREADABLE)
+                })?;
+                files.push(Input { path, is_copy: true });
+            }
+            Some(since) if path.is_dir() => {
+                let from = SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH);
+                let mut found = captures_in(path);
+                found.retain(|(saved, _, _)| *saved >= from);
+                found.sort_unstable();
+                let inputs = found.into_iter().map(|(_, _, path)| Input { path, is_copy: false });
+                files.extend(inputs);
+            }
+            _ => files.push(Input { path: path.clone(), is_copy: false }),
+        }
+    }
+    if files.is_empty() {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        eprintln!("dashcam: no capture of that time in {}", paths.join(", "));
+        return Err(ExitCode::from(NOTHING));
+    }
+    Ok(files)
+}
+
+/// A capture is read more than once, and a pipe cannot be.
+fn stdin_copied() -> io::Result<PathBuf> {
+    let name = format!("dashcam-stdin-{}.dashcam", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut file = std::fs::File::create_new(&path)?;
+    match io::copy(&mut io::stdin().lock(), &mut file) {
+        Ok(_) => Ok(path),
+        Err(error) => {
+            // An error: a file is left there.
+            let _ = std::fs::remove_file(&path);
+            Err(error)
+        }
+    }
+}
+
+/// Judges one capture; its exit code, and its JSON if that is the form.
+fn one(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> (ExitCode, Option<Value>) {
+    let mut json = None;
+    let code = verdict(path, form, slow, explain, &mut json);
+    (code.unwrap_or_else(|code| code), json)
+}
+
+fn verdict(
+    path: &Path,
+    form: Form,
+    slow: Option<&str>,
+    explain: bool,
+    json: &mut Option<Value>,
+) -> Result<ExitCode, ExitCode> {
+    let (file, capture) = open_for(path, Wanted::Causes)?;
+    let rules = judged_by(&capture, slow)?;
     progress::stage("looking for causes");
     let limit_ns = |name: &str| rules.limit_ns(name);
     let diagnosis = match explain {
@@ -62,7 +170,7 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCo
             if let (Some(others), Some(told)) = (others(), told.as_object_mut()) {
                 told.insert("others".to_owned(), others.to_json());
             }
-            println!("{told:#}");
+            *json = Some(told);
         }
         Form::Markdown => {
             print!("{}", diagnosis::to_markdown(&diagnosis, &name));
@@ -85,10 +193,10 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCo
             others().into_iter().for_each(|others| print!("{}", others.to_text()));
         }
     }
-    ExitCode::from(match diagnosis.findings.is_empty() {
+    Ok(ExitCode::from(match diagnosis.findings.is_empty() {
         // "Nothing to blame" would be a guess: the records to judge by are lost.
         true if diagnosis.total == 0 && !capture.damage.is_empty() => UNREADABLE,
         true => NOTHING,
         false => 0,
-    })
+    }))
 }

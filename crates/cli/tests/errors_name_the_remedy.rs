@@ -189,8 +189,11 @@ fn a_device_is_written_to_and_never_replaced() {
 fn wrong_numbers_name_the_wanted_value() {
     let folder = Folder::new("numbers");
     folder.capture();
+    let (code, _, err) = run(&folder, &["status", "no-such-service"]);
+    assert!(code == 1 && err.contains("`dashcam ps` lists them"), "{err}");
     for (words, wanted) in [
-        (&["status", "abc"][..], "as `dashcam ps` lists them"),
+        (&["attach", "abc"][..], "as `dashcam ps` lists them"),
+        (&["why", ".", "--since", "soon"], "wanted"),
         (&["show", "one.dashcam", "--request", "x"], "the number of a request"),
         (&["why", "one.dashcam", "--slow", "x"], "dashcam: --slow: found \"x\", wanted a limit"),
     ] {

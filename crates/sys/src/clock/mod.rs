@@ -28,6 +28,19 @@ pub fn epoch_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
+/// Seconds that the local time is ahead of UTC at a time of the Unix epoch, by `TZ` and the
+/// system's setting. For commands: the C library reads files, and takes a lock.
+pub fn utc_offset_s(epoch_s: i64) -> i64 {
+    // SAFETY: all zeroes is a valid tm, which the call fills in; both are ours.
+    unsafe {
+        let mut local: libc::tm = std::mem::zeroed();
+        match libc::localtime_r(&epoch_s, &mut local).is_null() {
+            true => 0,
+            false => local.tm_gmtoff,
+        }
+    }
+}
+
 /// CPU time of the calling thread in nanoseconds. A syscall, about 0.3-0.5 us.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
