@@ -75,8 +75,18 @@ fn misspelt(variable: &str) -> Option<String> {
 }
 
 /// Variables of ours that are no settings, and one that is not ours.
-const OTHERS: &[&str] =
-    &["run", "root", "root_name", "package_dir", "children", "clock", "port", "shm", "command"];
+const OTHERS: &[&str] = &[
+    "run",
+    "root",
+    "root_name",
+    "package_dir",
+    "children",
+    "clock",
+    "port",
+    "shm",
+    "command",
+    "root_pid",
+];
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,10 @@ on PYTHONPATH; Python imports a module of this name when it starts.
 
 Programs that a recorded program starts (a helper, a backend in a subprocess) are not part of the
 service and are not recorded, unless they are the same program again (a reloader, an upgrade) or a
-multiprocessing child; DASHCAM_CHILDREN=on records them all.
+multiprocessing child; DASHCAM_CHILDREN=on records them all. A launcher that becomes the program by
+exec (opentelemetry-instrument, ddtrace-run, newrelic-admin) keeps its process id, so the program is
+the service. Such a launcher puts a sitecustomize of its own in front of this one; before the exec
+this folder is put first again, and the launcher's module runs as the user's own does.
 
 Then it removes itself: the folder is taken from sys.path, and the user's own sitecustomize, if
 there is one further down, runs as if this one did not exist. Nothing here may raise, and any Python
@@ -28,7 +31,13 @@ def _is_helper():
     except OSError:
         return False
     this = "%08x" % zlib.crc32(b"\0".join(words))
+    pid = str(os.getpid())
+    if os.environ.get("DASHCAM_ROOT_PID") == pid and os.environ.get("DASHCAM_ROOT") != this:
+        # The launcher has become this program.
+        os.environ["DASHCAM_ROOT"] = this
+        os.environ.pop("DASHCAM_ROOT_NAME", None)
     root = os.environ.setdefault("DASHCAM_ROOT", this)
+    os.environ.setdefault("DASHCAM_ROOT_PID", pid)
     wanted = os.environ.get("DASHCAM_CHILDREN", "").strip().lower()
     if root == this:
         if wanted not in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
@@ -65,6 +74,7 @@ def _start():
         if getattr(dashcam._native, "elsewhere", False):
             return
         dashcam.start()
+        _follow_exec()
         service = dashcam.status().get("service")
         if service:
             os.environ.setdefault("DASHCAM_ROOT_NAME", service)
@@ -75,6 +85,49 @@ def _start():
                 sys.version_info[0], sys.version_info[1], sys.executable, error
             )
         )
+
+
+def _stay_first(environment):
+    """Puts this folder in front of PYTHONPATH again, if it is in there; returns the environment."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if here not in paths or paths[0] == here:
+        return environment
+    joined = os.pathsep.join([here] + [path for path in paths if path != here])
+    if environment is os.environ:
+        environment["PYTHONPATH"] = joined
+        return environment
+    return dict(environment, PYTHONPATH=joined)
+
+
+def _follow_exec():
+    """The program that this one becomes is recorded. All of os.exec* come to these two."""
+    execv, execve = os.execv, os.execve
+
+    def follow_execv(*args, **kwargs):
+        try:
+            _stay_first(os.environ)
+        except Exception:
+            pass
+        return execv(*args, **kwargs)
+
+    def follow_execve(*args, **kwargs):
+        try:
+            if len(args) == 3:
+                args = (args[0], args[1], _stay_first(args[2]))
+            elif "env" in kwargs:
+                kwargs["env"] = _stay_first(kwargs["env"])
+        except Exception:
+            pass
+        return execve(*args, **kwargs)
+
+    for name, ours, theirs in (("execv", follow_execv, execv), ("execve", follow_execve, execve)):
+        ours.__name__ = name
+        ours.__doc__ = theirs.__doc__
+        setattr(os, name, ours)
+        for group in (getattr(os, "supports_fd", ()), getattr(os, "supports_follow_symlinks", ())):
+            if theirs in group:
+                group.add(ours)
 
 
 def _step_aside():
