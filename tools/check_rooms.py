@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
     "attach": {"sys"},
     "cli": {"analysis", "attach", "format", "settings", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables",
-            "view", "otlp", "openmetrics"},
+            "view", "otlp", "openmetrics", "statsd"},
 }
 # The dependencies that a host carries besides our own rooms. A new one needs a line in
 # ARCHITECTURE.md.

@@ -122,6 +122,7 @@ class Server:
         command = [word.format(**place) for word in [*words, *SERVICES[service]]]
         more = {"PATH": f"{BIN}:{os.environ['PATH']}"}
         if variant == "OpenTelemetry":  # dashcam would send its traces and metrics there, too
+            more["DASHCAM_OTLP"] = "env"
             more["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{collector.port}"
         log = open(Path(self.folder.name) / "log", "w", encoding="utf-8")
         self.process = subprocess.Popen(["taskset", "-c", SERVER_CPU, *command], cwd=HERE, stdout=log, stderr=log,

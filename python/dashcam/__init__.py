@@ -193,8 +193,8 @@ def start(
     rollups: Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.
         Accepts on, off.
     control: The control socket: dashcam ps, status, snap and set. Accepts on, off.
-    otlp: Where slow and failed requests, a share of the others, and metrics are sent by OTLP;
-        empty: as OTEL_EXPORTER_OTLP_ENDPOINT says. Accepts http://HOST:4318, off.
+    otlp: Where slow and failed requests, a share of the others, and metrics are sent by OTLP; env:
+        where OTEL_EXPORTER_OTLP_ENDPOINT says. Accepts http://HOST:4318, env, off.
     otlp_share: Share of the other requests that is sent, percent. Accepts 0 to 100.
     propagate: Sends traceparent along with HTTP requests and Celery tasks that the program sends
         (Python). Accepts on, off.

@@ -80,8 +80,8 @@ class SettingsInForce(TypedDict):
     control: bool
     """ The control socket: dashcam ps, status, snap and set."""
     otlp: str
-    """ Where slow and failed requests, a share of the others, and metrics are sent by OTLP; empty:
-    as OTEL_EXPORTER_OTLP_ENDPOINT says."""
+    """ Where slow and failed requests, a share of the others, and metrics are sent by OTLP; env:
+    where OTEL_EXPORTER_OTLP_ENDPOINT says."""
     otlp_share: float
     """ Share of the other requests that is sent, percent."""
     propagate: bool

@@ -227,7 +227,7 @@ def test_words_for_off_name_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in (*_shared._TARGETS, *_shared._DD_TARGETS, "DD_DOGSTATSD_PORT", "DD_DOGSTATSD_DISABLE"):
         monkeypatch.delenv(name, raising=False)
-    for value, wanted in (("false", None), ("0", None), (" off ", None), ("  ", "agent:8125"),
+    for value, wanted in (("false", None), ("0", None), (" off ", None), ("  ", None), ("env", "agent:8125"),
                           ("udp://h:1", "udp://h:1")):
         monkeypatch.setenv("DASHCAM_STATSD", value)
         monkeypatch.setenv("DD_AGENT_HOST", "agent")

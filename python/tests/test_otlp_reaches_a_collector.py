@@ -69,7 +69,7 @@ def test_slow_requests_and_metrics_arrive_also_of_a_forked_child(bench: Bench, r
         assert dashcam.flush()
         told = dashcam.status()["otlp"]
         assert told["spans"]["sent"] == 2 and told["chosen_requests"] == {"slow": 1, "failed": 0, "share": 0}, told
-    """, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_HEADERS="api-key=a%20b")
+    """, DASHCAM_OTLP="env", OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_HEADERS="api-key=a%20b")
     assert result.returncode == 0, result.stderr
     spans = b"".join(body for path, _, body in receiver.taken if path == "/v1/traces")
     metrics = b"".join(body for path, _, body in receiver.taken if path == "/v1/metrics")
@@ -90,7 +90,7 @@ def test_a_wrong_address_is_refused_in_code_and_reported_from_the_environment(be
                 print(error)
         assert dashcam.start()
         assert dashcam.status()["otlp"] == "off"
-    """, OTEL_EXPORTER_OTLP_ENDPOINT="http://h:4317", OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+    """, DASHCAM_OTLP="env", OTEL_EXPORTER_OTLP_ENDPOINT="http://h:4317", OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert "TLS" in lines[0] and "http://HOST:PORT" in lines[1], lines

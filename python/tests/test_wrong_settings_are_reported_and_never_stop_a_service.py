@@ -160,7 +160,7 @@ def test_a_wrong_variable_is_one_line_and_the_service_runs_on(
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "http://HOST:PORT"),
 ])
 def test_variables_of_other_kinds_too(bench: Bench, variable: str, value: str, wanted: str) -> None:
-    result = bench.python("import dashcam; assert dashcam.start(); print('served')", **{variable: value})
+    result = bench.python("import dashcam; assert dashcam.start(); print('served')", DASHCAM_OTLP="env", **{variable: value})
     assert (result.returncode, result.stdout) == (0, "served\n"), result.stderr
     [line] = [line for line in result.stderr.splitlines() if line.startswith("dashcam: ")]
     assert line.startswith(f"dashcam: {variable}: found ") and wanted in line, line

@@ -52,8 +52,24 @@ pub fn doctor(as_json: bool) -> ExitCode {
             }
             println!("     gives: {}", check.gives);
         }
+        passed_over().into_iter().for_each(|text| println!("note {text}"));
     }
     ExitCode::SUCCESS
+}
+
+/// Variables in this shell that name a receiver and that a service started here would not use.
+fn passed_over() -> Vec<String> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let given = environment("DASHCAM_OTLP").unwrap_or_default();
+    let lists = [
+        ("DASHCAM_OTLP", "OTLP", otlp::env::passed_over(&given, environment)),
+        ("DASHCAM_STATSD", "StatsD", statsd::passed_over(environment)),
+    ];
+    let used = lists.into_iter().filter(|(_, _, names)| !names.is_empty());
+    used.map(|(own, what, names)| {
+        format!("{}: not used; {own}=env would send by {what} to where they say", names.join(", "))
+    })
+    .collect()
 }
 
 fn switches() -> Check {

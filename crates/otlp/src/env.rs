@@ -1,8 +1,9 @@
-//! Settings from the variables that OpenTelemetry's own SDKs read, below dashcam's own.
+//! Settings from `DASHCAM_OTLP`, and from the variables that OpenTelemetry's own SDKs read.
 //!
-//! What it promises: `DASHCAM_OTLP` (or the setting `otlp`) wins. A variable that is set but empty
-//! counts as unset. A value that is not valid turns the exporter off with a message, and never
-//! stops a service.
+//! What it promises: only `DASHCAM_OTLP` (the setting `otlp`) turns the exporter on; variables that
+//! another agent left in the environment do not. `env` takes the collector from those. A variable
+//! that is set but empty counts as unset. A value that is not valid turns the exporter off with a
+//! message, and never stops a service.
 
 use std::time::Duration;
 
@@ -35,16 +36,37 @@ fn is_off(text: &str) -> bool {
     ["off", "0", "false", "no", "none"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Checks a value of the setting `otlp`: an address, `off`, or nothing.
+/// The value of `otlp` that takes the collector from OpenTelemetry's variables.
+fn is_env(text: &str) -> bool {
+    text.eq_ignore_ascii_case("env")
+}
+
+/// Where OpenTelemetry's SDKs send.
+const ENDPOINTS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+];
+
+/// Variables that name a collector and are not used, since the setting `otlp` is empty.
+pub fn passed_over(given: &str, environment: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+    let is_set = |name: &&str| environment(name).is_some_and(|value| !value.trim().is_empty());
+    match given.trim() {
+        "" => ENDPOINTS.into_iter().filter(is_set).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Checks a value of the setting `otlp`: an address, `env`, `off`, or nothing.
 pub fn check(text: &str) -> Result<(), String> {
     match text.trim() {
         "" => Ok(()),
-        text if is_off(text) => Ok(()),
+        text if is_off(text) || is_env(text) => Ok(()),
         text => Endpoint::parse(text).map(drop),
     }
 }
 
-/// Settings; `given` is the setting `otlp`; if it is empty, the environment decides.
+/// Settings; `given` is the setting `otlp`; empty: nothing is sent.
 pub fn load(given: &str, environment: impl Fn(&str) -> Option<String>) -> Settings {
     load_by(given, Endpoint::parse, environment)
 }
@@ -62,7 +84,11 @@ fn load_by(given: &str, parse: Parse, environment: impl Fn(&str) -> Option<Strin
         environment(name).map(|v| v.trim().to_owned()).filter(|value| !value.is_empty())
     };
     let mut reader = Reader { get: &get, parse, complaints: Vec::new() };
-    let mut settings = reader.settings(given.trim());
+    let mut settings = match given.trim() {
+        "" => reader.settings("off"),
+        given if is_env(given) => reader.settings(""),
+        given => reader.settings(given),
+    };
     if !reader.complaints.is_empty() {
         (settings.traces, settings.metrics) = (None, None);
     }
@@ -94,6 +120,7 @@ impl Reader<'_> {
         }
     }
 
+    /// `given`: an address, `off`, or empty: as the environment says.
     fn settings(&mut self, given: &str) -> Settings {
         let mut settings = Settings {
             traces: None,
@@ -261,19 +288,24 @@ mod tests {
         let is = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(urls(&loaded("", &[])), is("-", "-"));
         let both = is("http://g:1/x/v1/traces", "http://g:1/x/v1/metrics");
-        assert_eq!(urls(&loaded("", &[general])), both);
+        assert_eq!(urls(&loaded("env", &[general])), both);
         let mixed = is("http://t:2/y", "http://g:1/x/v1/metrics");
-        assert_eq!(urls(&loaded("", &[general, own])), mixed);
+        assert_eq!(urls(&loaded("env", &[general, own])), mixed);
         let ours = is("http://h:3/v1/traces", "http://h:3/v1/metrics");
         let elsewhere = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
         let disabled = ("OTEL_SDK_DISABLED", "true");
         assert_eq!(urls(&loaded("http://h:3", &[general, own, elsewhere, disabled])), ours);
+        // Another agent's variable switches nothing on.
+        assert_eq!(urls(&loaded("", &[general, own])), is("-", "-"));
+        let set = |name: &str| (name == own.0).then(|| own.1.to_owned());
+        assert_eq!(passed_over(" ", set), [own.0]);
+        assert!(passed_over("off", set).is_empty() && check("ENV").is_ok());
         for off in ["off", "False", "0", "none"] {
             assert_eq!(urls(&loaded(off, &[general])), is("-", "-"));
         }
-        assert_eq!(urls(&loaded("", &[general, disabled])), is("-", "-"));
+        assert_eq!(urls(&loaded("env", &[general, disabled])), is("-", "-"));
         let none = ("OTEL_METRICS_EXPORTER", "none");
-        assert_eq!(urls(&loaded("", &[general, none])), is("http://g:1/x/v1/traces", "-"));
+        assert_eq!(urls(&loaded("env", &[general, none])), is("http://g:1/x/v1/traces", "-"));
     }
 
     #[test]
@@ -293,7 +325,7 @@ mod tests {
         let resource =
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,deployment.environment=p%C3%A4");
         let name = ("OTEL_SERVICE_NAME", "billy");
-        let got = loaded("", &[general, headers, own, resource, name]);
+        let got = loaded("env", &[general, headers, own, resource, name]);
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(got.headers[0], [pair("api-key", "a b"), pair("x", "1")]);
         assert_eq!(got.headers[1], [pair("m", "2")]);
@@ -316,7 +348,7 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret: word"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0aX: secret"),
         ] {
-            let got = loaded("", &[(name, value), general]);
+            let got = loaded("env", &[(name, value), general]);
             assert_eq!(urls(&got), ("-".to_owned(), "-".to_owned()), "{name}");
             let told = got.complaints.join("\n");
             assert!(told.contains(name) && told.contains("wanted"), "{told}");

@@ -115,8 +115,8 @@ macro_rules! settings {
                 "Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.";
             control => control: Switch, "on", "on, off", AtStart, Long,
                 "The control socket: dashcam ps, status, snap and set.";
-            otlp => otlp: Collector, "", "http://HOST:4318, off", AtStart, Long,
-                "Where slow and failed requests, a share of the others, and metrics are sent by OTLP; empty: as OTEL_EXPORTER_OTLP_ENDPOINT says.";
+            otlp => otlp: Collector, "", "http://HOST:4318, env, off", AtStart, Long,
+                "Where slow and failed requests, a share of the others, and metrics are sent by OTLP; env: where OTEL_EXPORTER_OTLP_ENDPOINT says.";
             otlp_share => otlp_share: Percent, "1", "0 to 100", AtStart, Long,
                 "Share of the other requests that is sent, percent.";
             propagate => propagate: Switch, "off", "on, off", AtStart, Long,

@@ -1,8 +1,9 @@
-//! Settings from the environment: variables that other clients read, and dashcam's own.
+//! Settings from the environment: dashcam's own variables, and those that other clients read.
 //!
-//! What it promises: dashcam's own win. A variable that is set but empty counts as unset; `false`
-//! is false. A value that is not valid turns the sink off with a message, and never stops a
-//! service.
+//! What it promises: only `DASHCAM_STATSD` turns the sink on; a variable that another agent left in
+//! the environment does not. `DASHCAM_STATSD=env` takes the server from those. Of the others,
+//! dashcam's own win. A variable that is set but empty counts as unset; `false` is false. A value
+//! that is not valid turns the sink off with a message, and never stops a service.
 
 use std::time::Duration;
 
@@ -45,6 +46,18 @@ pub const VARIABLES: &[&[&str]] = &[
     &["DASHCAM_STATSD_PACKED"],
     &["DASHCAM_STATSD_TIMESTAMPS"],
 ];
+
+/// The value of `DASHCAM_STATSD` that takes the server from the other variables.
+const ENV: &str = "env";
+
+/// Variables that name a server and are not used, since `DASHCAM_STATSD` is not set.
+pub fn passed_over(environment: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+    let is_set = |name: &&str| environment(name).is_some_and(|value| !value.trim().is_empty());
+    match VARIABLES[0].split_first() {
+        Some((own, others)) if !is_set(own) => others.iter().copied().filter(is_set).collect(),
+        _ => Vec::new(),
+    }
+}
 
 /// Settings from the process's environment.
 pub fn load() -> Loaded {
@@ -137,7 +150,12 @@ impl Reader<'_> {
 
     fn target(&mut self) -> Target {
         let disabled = self.switch("DD_DOGSTATSD_DISABLE", false);
-        let Some((name, text)) = self.first(VARIABLES[0]) else { return Target::Off };
+        let Some((&own, others)) = VARIABLES[0].split_first() else { return Target::Off };
+        let found = match self.first(&[own]) {
+            Some((_, text)) if text.eq_ignore_ascii_case(ENV) => self.first(others),
+            found => found,
+        };
+        let Some((name, text)) = found else { return Target::Off };
         if disabled && name.starts_with("DD_") {
             return Target::Off;
         }

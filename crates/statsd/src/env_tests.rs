@@ -1,7 +1,10 @@
 use super::*;
 
+/// With `DASHCAM_STATSD=env`, unless it has another value.
 fn loaded(pairs: &[(&str, &str)]) -> Loaded {
-    load_from(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    let asked = [("DASHCAM_STATSD", "env")];
+    let all = || pairs.iter().chain(&asked);
+    load_from(|name| all().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
 }
 
 fn fine(pairs: &[(&str, &str)]) -> Config {
@@ -42,6 +45,23 @@ fn each_variable_leads_somewhere() {
 fn the_socket_is_read_under_the_name_of_the_document_and_of_the_code() {
     assert_eq!(target(&[("STATSD_SOCKET", "/s")]), "unix:///s");
     assert_eq!(target(&[("STATSD_SOCKET_PATH", "/s")]), "unix:///s");
+}
+
+#[test]
+fn variables_of_other_agents_switch_nothing_on() {
+    let all = [("STATSD_ADDR", "h:9"), ("DD_AGENT_HOST", "a"), ("DD_DOGSTATSD_SOCKET", " ")];
+    let environment = |own: Option<&'static str>| {
+        move |name: &str| match (name, own) {
+            ("DASHCAM_STATSD", own) => own.map(str::to_owned),
+            _ => all.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()),
+        }
+    };
+    for own in [None, Some(""), Some("off")] {
+        assert_eq!(load_from(environment(own)).config.target, Target::Off, "{own:?}");
+    }
+    assert_eq!(load_from(environment(Some("Env"))).config.target.to_string(), "udp://h:9");
+    assert_eq!(passed_over(environment(None)), ["STATSD_ADDR", "DD_AGENT_HOST"]);
+    assert_eq!(passed_over(environment(Some("off"))), [""; 0]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub use config::{
     parse_switch, resolve, Config, Dialect, Resolve, Target, MOST_PACKET, PORT, QUEUE, UDP_PACKET,
     UNIX_PACKET,
 };
-pub use env::{load, load_from, Loaded, VARIABLES};
+pub use env::{load, load_from, passed_over, Loaded, VARIABLES};
 pub use marks::{Alert, Event, ServiceCheck, Status};
 pub use sink::Sink;
 pub use stats::{Amount, Reason, Stats, REASONS};

@@ -16,7 +16,7 @@ from typing import Callable
 from dashcam import _native
 
 # As crates/statsd/src/env.rs reads them.
-_TARGETS = ("DASHCAM_STATSD", "STATSD_SOCKET_PATH", "STATSD_SOCKET", "STATSD_ADDR")
+_TARGETS = ("STATSD_SOCKET_PATH", "STATSD_SOCKET", "STATSD_ADDR")
 _DD_TARGETS = ("DD_DOGSTATSD_URL", "DD_DOGSTATSD_SOCKET", "DD_AGENT_HOST")
 _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
@@ -74,10 +74,12 @@ def target() -> str | None:
     def found(name: str) -> str:
         return os.environ.get(name, "").strip()
 
+    own = found("DASHCAM_STATSD")
+    if own.lower() != "env":
+        return None if own.lower() in ("", *_NO) else own
     for name in _TARGETS:
         if text := found(name):
-            # In other variables these words are a path or a host.
-            return None if name == "DASHCAM_STATSD" and text.lower() in _NO else text
+            return text
     if found("DD_DOGSTATSD_DISABLE").lower() in _YES:
         return None
     for name in _DD_TARGETS:

@@ -19,6 +19,13 @@ pub fn status_json() -> String {
     contained(status_now).unwrap_or_else(failed)
 }
 
+/// Variables of other agents that name a receiver, which only `=env` would use.
+fn passed_over(given: &str) -> String {
+    let environment = |name: &str| std::env::var(name).ok();
+    let otlp = ::otlp::env::passed_over(given, environment);
+    texts(otlp.into_iter().chain(statsd::passed_over(environment)))
+}
+
 fn status_now() -> String {
     let Some(parts) = running() else {
         return Object::new().flag("on", false).finish();
@@ -59,6 +66,7 @@ fn status_now() -> String {
         .raw("statsd", &forward::json())
         .raw("openmetrics", &scrape::json(parts.endpoint.as_deref()))
         .raw("otlp", &otlp::json())
+        .raw("variables_passed_over", &passed_over(&config.otlp))
         .int("requests", requests)
         .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))
