@@ -58,7 +58,8 @@ dashcam.count("orders", 15)
 os.execv(sys.executable, [sys.executable, "-c", "pass"])
 """,
     "exec along PATH": """
-os.environ["PATH"] = "/nowhere:/neither:" + os.path.dirname(sys.executable)
+import shutil
+os.environ["PATH"] = "/nowhere:/neither:" + os.path.dirname(shutil.which("true"))
 try:
     os.execlp("no such program", "x")
 except FileNotFoundError:
@@ -66,7 +67,7 @@ except FileNotFoundError:
 import time
 time.sleep(0.1)
 dashcam.count("orders", 8)
-os.execlpe(os.path.basename(sys.executable), "x", "-c", "pass", os.environ)
+os.execlpe("true", "x", os.environ)
 """,
     "the usual way": """
 dashcam.count("orders", 15)

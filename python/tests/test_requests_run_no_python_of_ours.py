@@ -59,7 +59,9 @@ served = TConn(config, connection, ("127.0.0.1", 1), ("127.0.0.1", 2))
 def serve():
     client.sendall(b"GET /price/5 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
     worker.enqueue_req(served)
-    worker.tpool._work_queue.get_nowait().run()
+    # From 3.14 on the pool makes a context for each of its threads.
+    context = getattr(worker.tpool, "_create_worker_context", None)
+    worker.tpool._work_queue.get_nowait().run(*([context()] if context else []))
     assert b"200 OK" in client.recv(65536)
 
 serve()
