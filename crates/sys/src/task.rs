@@ -32,6 +32,7 @@ use crate::ours::{self, Fd};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 /// Time a thread got and did not get, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,8 +206,8 @@ impl Slot {
     }
 }
 
-/// Reads one thread of this process. Holds one descriptor, and one more for each kind of read that
-/// has been used.
+/// Reads one thread, of this process or another. Holds one descriptor, and one more for each kind
+/// of read that has been used.
 pub struct TaskReader {
     tid: u32,
     dir: Fd,
@@ -228,9 +229,15 @@ pub fn has_ended<T>(answer: &io::Result<T>) -> bool {
 impl TaskReader {
     /// Takes a handle on thread `tid`. Errors: ENOENT when this process has no such thread.
     pub fn open(tid: u32) -> io::Result<TaskReader> {
+        TaskReader::open_in(Path::new("/proc/self"), tid)
+    }
+
+    /// The same for a thread of the process whose folder in /proc this is. Its system calls are
+    /// shown to those only who may trace it.
+    pub fn open_in(process: &Path, tid: u32) -> io::Result<TaskReader> {
         Ok(TaskReader {
             tid,
-            dir: kept::open_dir(&format!("/proc/self/task/{tid}"))?,
+            dir: kept::open_dir(&process.join(format!("task/{tid}")).to_string_lossy())?,
             schedstat: Slot::Unopened,
             syscall: Slot::Unopened,
             wchan: Slot::Unopened,

@@ -34,6 +34,7 @@ use crate::fds::{self, Sort};
 use crate::mem::Reader;
 use crate::task::TaskCall;
 pub use names::{name, path};
+pub use poll::polls;
 use timeout::{length, until, Timeout};
 
 /// What a thread waits for.

@@ -12,6 +12,13 @@ use super::{nr, Polled, Wait, WaitKind, NAMED};
 use crate::fds;
 use crate::mem::Reader;
 
+/// Whether a call waits for descriptors to become ready.
+pub fn polls(nr: i64) -> bool {
+    let of_all =
+        [libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
+    of_all.contains(&nr) || [nr::POLL, nr::SELECT, nr::EPOLL_WAIT].contains(&nr)
+}
+
 /// The row of `poll`, `select` and `epoll` in `calls`; None for other calls.
 pub(super) fn meaning(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
     let (wait, timeout) = match nr {
