@@ -48,6 +48,11 @@ static void runtime_and_threads(void) {
     show("runtime_gil", offsetof(_PyRuntimeState, ceval.gil));
     show("interpreter_gil", -1);
 #endif
+#if PY_VERSION_HEX >= 0x030C0000
+    show("interpreter_modules", offsetof(PyInterpreterState, imports.modules));
+#else
+    show("interpreter_modules", offsetof(PyInterpreterState, modules));
+#endif
     show("gil_interval", offsetof(struct _gil_runtime_state, interval));
     show("gil_holder", offsetof(struct _gil_runtime_state, last_holder));
     show("gil_locked", offsetof(struct _gil_runtime_state, locked));

@@ -13,7 +13,7 @@
 use super::frames::Walker;
 use super::layout::{object, Layout};
 use super::threads::Threads;
-use super::types::RuntimeInfo;
+use super::types::{RuntimeInfo, Subject};
 use super::unsupported::{refused, Unsupported};
 use super::{published, self_test};
 use sys::mem::Reader;
@@ -38,11 +38,11 @@ const PAUSE_NS: u64 = 50_000;
 /// Finds the threads, and tries the layout on the live interpreter.
 pub(super) fn checked_threads(
     mem: &Reader,
-    info: &RuntimeInfo,
+    (info, subject): (&RuntimeInfo, &Subject),
     layout: &Layout,
     walker: &mut Walker,
 ) -> Result<Threads, Unsupported> {
-    let mut threads = Threads::new(mem, layout, info.runtime)
+    let mut threads = Threads::new(mem, layout, info.runtime, subject)
         .map_err(|thing| refused(thing, "not found".into(), "a readable pointer"))?;
     let interval = threads.switch_interval_us(mem, layout);
     if !(1..=60_000_000).contains(&interval) {
@@ -52,7 +52,7 @@ pub(super) fn checked_threads(
     // at first at once, then at longer and longer distances, a tenth of a second in all.
     let mut last = None;
     for attempt in 0..TRIES {
-        match check_once(mem, info, layout, &mut threads, walker) {
+        match check_once(mem, (info, subject), layout, &mut threads, walker) {
             Ok(()) => return Ok(threads),
             Err(problem) => last = Some(problem),
         }
@@ -63,7 +63,7 @@ pub(super) fn checked_threads(
 
 fn check_once(
     mem: &Reader,
-    info: &RuntimeInfo,
+    (info, subject): (&RuntimeInfo, &Subject),
     layout: &Layout,
     threads: &mut Threads,
     walker: &mut Walker,
@@ -71,8 +71,7 @@ fn check_once(
     threads
         .refresh(mem, layout)
         .map_err(|torn| refused("thread list", torn.to_string(), "a stable list"))?;
-    let known = |tid: u32| std::path::Path::new(&format!("/proc/self/task/{tid}")).exists();
-    if !threads.seen.iter().any(|thread| known(thread.tid)) {
+    if !threads.seen.iter().any(|thread| subject.has(thread.tid)) {
         let found = format!("{} threads unknown to the kernel", threads.seen.len());
         return Err(refused("thread list", found, "one that is running"));
     }

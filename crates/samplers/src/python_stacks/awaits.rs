@@ -88,9 +88,14 @@ impl TaskLayout {
             return;
         }
         if let Some(found) = TaskTable::found(mem) {
-            let TaskTable { size, name, coroutine, waiter, state, lists } = found;
-            *self = TaskLayout { size, state, waiter, coroutine, name, lists: Some(lists) };
+            self.take(found);
         }
+    }
+
+    /// Takes a table that was found.
+    pub fn take(&mut self, found: TaskTable) {
+        let TaskTable { size, name, coroutine, waiter, state, lists } = found;
+        *self = TaskLayout { size, state, waiter, coroutine, name, lists: Some(lists) };
     }
 
     /// Whether tasks of this type have it.

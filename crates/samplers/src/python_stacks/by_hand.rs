@@ -25,7 +25,8 @@ impl ByHand {
         let [code, lock, rlock, builtin_method] = [8, 16, 24, 32];
         let types = TypeAddresses { code, lock, rlock, builtin_method };
         let info = RuntimeInfo { version_hex, runtime: at(&words[2]), types };
-        let threads = Threads::new(&mem, &layout, info.runtime).expect("the runtime above");
+        let threads =
+            Threads::new(&mem, &layout, info.runtime, &Subject::Own).expect("the runtime above");
         let walker = Walker::new().expect("address space");
         let stacks = PythonStacks::with(&info, mem, layout, threads, walker);
         ByHand { stacks, words }

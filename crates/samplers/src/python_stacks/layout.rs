@@ -48,6 +48,8 @@ layout! {
     runtime_gil,
     /// `PyInterpreterState` -> pointer to the GIL's state (from 3.12).
     interpreter_gil,
+    /// `PyInterpreterState` -> dict of the modules (`sys.modules`).
+    interpreter_modules,
     /// GIL state -> switch interval in microseconds (`unsigned long`).
     gil_interval,
     /// GIL state -> `PyThreadState *` that holds it, or held it last.
@@ -158,6 +160,7 @@ const V3_9: Layout = Layout {
     interpreter_threads: 8,
     runtime_gil: 352,
     interpreter_gil: ABSENT,
+    interpreter_modules: 856,
     gil_interval: 0,
     gil_holder: 8,
     gil_locked: 16,
@@ -217,6 +220,7 @@ const V3_10: Layout = Layout {
     interpreter_threads: 8,
     runtime_gil: 352,
     interpreter_gil: ABSENT,
+    interpreter_modules: 856,
     gil_interval: 0,
     gil_holder: 8,
     gil_locked: 16,
@@ -276,6 +280,7 @@ const V3_11: Layout = Layout {
     interpreter_threads: 16,
     runtime_gil: 360,
     interpreter_gil: ABSENT,
+    interpreter_modules: 888,
     gil_interval: 0,
     gil_holder: 8,
     gil_locked: 16,
@@ -335,6 +340,7 @@ const V3_12: Layout = Layout {
     interpreter_threads: 72,
     runtime_gil: ABSENT,
     interpreter_gil: 384,
+    interpreter_modules: 944,
     gil_interval: 0,
     gil_holder: 8,
     gil_locked: 16,
@@ -394,6 +400,7 @@ const V3_13: Layout = Layout {
     interpreter_threads: 7344,
     runtime_gil: ABSENT,
     interpreter_gil: 16,
+    interpreter_modules: 7656,
     gil_interval: 0,
     gil_holder: 8,
     gil_locked: 16,
@@ -456,6 +463,7 @@ const V3_14: Layout = Layout {
     tuple_items: 32,
     code_first_traceable: 192,
     code_instructions: 208,
+    interpreter_modules: 7688,
     ..V3_13
 };
 
@@ -472,6 +480,7 @@ const V3_15: Layout = Layout {
     thread_base_frame: 80,
     generator_running: 4,
     generator_awaiting: 2,
+    interpreter_modules: 7592,
     ..V3_14
 };
 

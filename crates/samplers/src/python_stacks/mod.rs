@@ -36,12 +36,14 @@ mod enders;
 mod exits;
 mod frames;
 mod greenlets;
+mod held;
 mod joins;
 mod kept;
 mod layout;
 mod lines;
 mod locks;
 mod managers;
+mod modules;
 mod nested;
 mod objects;
 mod own_memory;
@@ -60,10 +62,11 @@ pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder, WaitedFor};
 pub use own_memory::own_memory;
-pub use running::{Running, RunningTasks};
+pub use running::Running;
 pub use task_table::find_task_table;
 pub use types::{
-    CodeId, CodeInfo, Counters, Frame, Outcome, PyThread, RuntimeInfo, Torn, TypeAddresses,
+    AllTasks, CodeId, CodeInfo, Counters, Frame, Held, Outcome, PyThread, RunningTasks,
+    RuntimeInfo, Subject, Torn, TypeAddresses,
 };
 pub use unsupported::Unsupported;
 use waits_for::WithoutSocket;
@@ -113,12 +116,24 @@ pub struct PythonStacks {
 impl PythonStacks {
     /// Finds and tries the layout of the interpreter in this process. Costs microseconds.
     pub fn attach(info: RuntimeInfo, mem: Reader) -> Result<Self, Unsupported> {
+        PythonStacks::attach_to(info, mem, &Subject::Own)
+    }
+
+    /// The same in the process that `mem` reads. What is not known of `info.types`' locks is looked
+    /// up there.
+    pub fn attach_to(
+        info: RuntimeInfo,
+        mem: Reader,
+        subject: &Subject,
+    ) -> Result<Self, Unsupported> {
         let layout = attach::choose(&mem, &info)?;
         let mut walker = Walker::new().map_err(|e| {
             unsupported::refused("address space", e.to_string(), "10 MiB to read into")
         })?;
-        let threads = attach::checked_threads(&mem, &info, &layout, &mut walker)?;
-        Ok(PythonStacks::with(&info, mem, layout, threads, walker))
+        let threads = attach::checked_threads(&mem, (&info, subject), &layout, &mut walker)?;
+        let mut stacks = PythonStacks::with(&info, mem, layout, threads, walker);
+        stacks.find_lock_types();
+        Ok(stacks)
     }
 
     fn with(

@@ -141,6 +141,11 @@ impl Objects {
         Objects { minor: (version_hex >> 16) & 0xff, pass: 1, types: HashMap::new() }
     }
 
+    /// 3.11 is 11.
+    pub fn minor(&self) -> u32 {
+        self.minor
+    }
+
     /// Whether waiters for what is written in C sleep on a futex each of their own (3.13).
     pub fn has_parking_lots(&self) -> bool {
         self.minor >= 13

@@ -197,7 +197,8 @@ fn check_sizes(words: &Words, at: &Sections, layout: &Layout) -> Result<(), Unsu
     let code = [l.code_file, l.code_name, l.code_qualname, l.code_lines, l.code_first_line];
     let unpublished = [l.code_stack_size, l.code_locals, l.code_exceptions, l.code_names];
     let code = [&code[..], &unpublished, &[l.code_first_traceable, l.code_instructions]].concat();
-    let interpreter = vec![l.interpreter_next, l.interpreter_threads, l.interpreter_gil];
+    let interpreter = [l.interpreter_next, l.interpreter_threads, l.interpreter_gil];
+    let interpreter = [&interpreter[..], &[l.interpreter_modules]].concat();
     let structs = [
         ("runtime", RUNTIME_SIZE, vec![l.runtime_interpreters, l.runtime_main]),
         ("interpreter state", INTERPRETER_SIZE, interpreter),
@@ -266,6 +267,7 @@ fn published_offsets(words: &Words, at: &Sections, table: &Layout) -> Layout {
         interpreter_next: words.get(INTERPRETER_NEXT),
         interpreter_threads: words.get(INTERPRETER_THREADS),
         interpreter_gil: words.get(at.gc + 4),
+        interpreter_modules: words.get(at.gc + 1),
         gil_locked: words.get(at.gc + 7).wrapping_sub(gil),
         gil_holder: words.get(at.gc + 8).wrapping_sub(gil),
         thread_next: words.get(at.thread + 2),
@@ -327,6 +329,7 @@ mod tests {
             (RUNTIME_INTERPRETERS, l.runtime_interpreters),
             (INTERPRETER_NEXT, l.interpreter_next),
             (INTERPRETER_THREADS, l.interpreter_threads),
+            (at.gc + 1, l.interpreter_modules),
             (at.gc + 4, l.interpreter_gil),
             (at.gc + 5, gil),
             (at.gc + 7, gil + l.gil_locked),

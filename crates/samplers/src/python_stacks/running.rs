@@ -37,7 +37,7 @@ use super::awaits::TaskLayout;
 use super::frames::{parse_frame, RawFrame, OWNED_BY_GENERATOR};
 use super::layout::{object, Layout};
 use super::objects::{dict_entries, Sort, DICT_KEYS, KEYS_HEAD};
-use super::types::CodeId;
+use super::types::{CodeId, RunningTasks};
 use super::words::{decode, int_at, kind_of, read_each, read_string, text_bytes, word_at};
 use super::PythonStacks;
 use sys::mem::Piece;
@@ -76,16 +76,6 @@ impl RawFrame {
     pub fn is_generators(&self) -> bool {
         matches!(self.owner, OWNED_BY_GENERATOR | GENERATORS_OBJECT)
     }
-}
-
-/// The addresses of asyncio's running tasks. Both objects must never be freed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunningTasks {
-    /// The dict of event loop -> running task, from 3.14 on the table that `find_task_table` found;
-    /// 0: there is none.
-    pub by_loop: usize,
-    /// The type of tasks.
-    pub kind: usize,
 }
 
 /// The task that runs on a thread.

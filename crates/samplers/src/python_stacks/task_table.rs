@@ -18,6 +18,7 @@
 use super::words::word_at;
 use crate::native_stacks::maps::{Mapped, Maps};
 use crate::native_stacks::{module, owner};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use sys::mem::Reader;
 
@@ -98,20 +99,32 @@ impl TaskTable {
 pub fn find_task_table() -> Option<usize> {
     let mem = Reader::new().ok()?;
     let program = std::fs::read_link("/proc/self/exe").ok();
+    let maps = Maps::read().ok()?;
+    let address = search(&mem, &maps, (program, Path::new("/")))?;
+    TABLE.store(address, Ordering::Relaxed);
+    Some(address)
+}
+
+/// Finds it in the process that `mem` reads and whose mappings these are: the program is its own,
+/// and its files lie below `root`.
+pub(super) fn search(
+    mem: &Reader,
+    maps: &Maps,
+    (program, root): (Option<PathBuf>, &Path),
+) -> Option<usize> {
     let may_have_it = |file: &&Mapped| {
         let base = file.path.rsplit('/').next().unwrap_or(&file.path);
         base.starts_with("_asyncio.")
             || owner::is_interpreter(&file.path)
             || program.as_ref().is_some_and(|program| program.as_os_str() == file.path.as_str())
     };
-    let maps = Maps::read().ok()?;
-    let mut found = maps
-        .files
-        .iter()
-        .filter(may_have_it)
-        .filter_map(|file| module::section(&mem, file, SECTION));
-    let (address, _) = found.find(|(at, _)| TaskTable::read(&mem, *at).is_some())?;
-    TABLE.store(address, Ordering::Relaxed);
+    let outside = |file: &Mapped| {
+        let path = root.join(file.path.trim_start_matches('/'));
+        Mapped { path: path.to_string_lossy().into_owned(), ..file.clone() }
+    };
+    let files = maps.files.iter().filter(may_have_it);
+    let mut found = files.filter_map(|file| module::section(mem, &outside(file), SECTION));
+    let (address, _) = found.find(|(at, _)| TaskTable::read(mem, *at).is_some())?;
     Some(address)
 }
 

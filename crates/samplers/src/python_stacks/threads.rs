@@ -14,7 +14,7 @@
 //! threads and their stacks are listed, and its futexes are known.
 
 use super::layout::{object, Layout, ABSENT, STATE_HEAD};
-use super::types::{PyThread, Torn};
+use super::types::{PyThread, Subject, Torn};
 use super::words::{int_at, read_each, word_at};
 use sys::mem::{Piece, Reader};
 
@@ -22,6 +22,8 @@ const MAX_THREADS: usize = 16 * 1024;
 const MAX_INTERPRETERS: usize = 64;
 /// Long enough for the GIL fields read here, in every version.
 const GIL_HEAD: usize = 40;
+/// Threads by which the place of the kernel's id is found in another process.
+const MOST_PROBED: usize = 64;
 /// How many states of the list before are searched for the next one of this.
 const WINDOW: usize = 64;
 
@@ -57,6 +59,8 @@ impl Gil {
 
 /// Where the lists and GILs are.
 pub(super) struct Threads {
+    /// The process's number, and its main thread's.
+    pid: u32,
     runtime: usize,
     /// Where the C library keeps the kernel's id in its thread structure (up to 3.10).
     native_in_pthread: usize,
@@ -75,13 +79,24 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    pub fn new(mem: &Reader, layout: &Layout, runtime: usize) -> Result<Threads, &'static str> {
-        let native_in_pthread = match layout.thread_native {
-            ABSENT => find_native_id(mem).ok_or("thread id in the C library's thread structure")?,
-            _ => 0,
+    pub fn new(
+        mem: &Reader,
+        layout: &Layout,
+        runtime: usize,
+        subject: &Subject,
+    ) -> Result<Threads, &'static str> {
+        let native_in_pthread = match (layout.thread_native, subject) {
+            (ABSENT, Subject::Own) => find_native_id(mem),
+            (ABSENT, Subject::Other { threads, .. }) => {
+                find_native_id_of(mem, layout, runtime, threads)
+            }
+            _ => Some(0),
         };
+        let native_in_pthread =
+            native_in_pthread.ok_or("thread id in the C library's thread structure")?;
         let main_gil = gil_of(mem, layout, runtime, None).ok_or("GIL of the main interpreter")?;
         Ok(Threads {
+            pid: subject.pid(),
             runtime,
             native_in_pthread,
             main_gil,
@@ -267,11 +282,10 @@ impl Threads {
     /// The thread on whose C stack an address lies. A thread's stack is below its `pthread_t`; the
     /// main thread's, alone, above that of all.
     pub fn owner_of_stack(&self, address: usize) -> Option<u32> {
-        let pid = std::process::id();
-        let others = self.seen.iter().filter(|thread| thread.tid != pid);
+        let others = self.seen.iter().filter(|thread| thread.tid != self.pid);
         let above = others.filter(|thread| thread.ident as usize > address);
         let nearest = above.min_by_key(|thread| thread.ident).map(|thread| thread.tid);
-        nearest.or_else(|| self.seen.iter().find(|t| t.tid == pid).map(|t| t.tid))
+        nearest.or_else(|| self.seen.iter().find(|t| t.tid == self.pid).map(|t| t.tid))
     }
 
     /// Where the main interpreter's GIL has its state.
@@ -355,17 +369,44 @@ fn find_native_id(mem: &Reader) -> Option<usize> {
     here.into_iter().find(|place| there.contains(place))
 }
 
-fn places_of_own_id(mem: &Reader) -> Vec<usize> {
+/// The same in another process, whose C library may be another one: the first place that holds one
+/// of its threads' numbers for each thread of its main interpreter.
+fn find_native_id_of(mem: &Reader, layout: &Layout, runtime: usize, tids: &[u32]) -> Option<usize> {
+    let main = mem.word(runtime + layout.runtime_main).ok()?;
+    let mut state = mem.word(main.wrapping_add(layout.interpreter_threads)).ok()?;
+    let mut common: Option<Vec<usize>> = None;
+    for _ in 0..MOST_PROBED {
+        if state == 0 {
+            break;
+        }
+        let ident = mem.word(state.wrapping_add(layout.thread_ident)).ok()?;
+        let bytes = thread_structure(mem, ident);
+        let holds = |place: &usize| tids.contains(&(int_at(&bytes, *place) as u32));
+        common = Some(match common {
+            None => (0..bytes.len()).step_by(4).filter(holds).collect(),
+            Some(places) => places.into_iter().filter(holds).collect(),
+        });
+        state = mem.word(state.wrapping_add(layout.thread_next)).ok()?;
+    }
+    common?.first().copied()
+}
+
+/// The first bytes of the C library's structure of a thread; zeros behind the end of its mapping.
+fn thread_structure(mem: &Reader, address: usize) -> [u8; 2048] {
     let mut bytes = [0u8; 2048];
-    // SAFETY: both calls only return a number; they take and touch nothing. The number from
-    // pthread_self is used as an address for the guarded reader alone.
-    let (own, tid) = unsafe { (libc::pthread_self() as usize, libc::gettid()) };
-    // The structure may end before 2048 bytes, at the end of its mapping: read in parts.
     for (index, piece) in bytes.chunks_exact_mut(64).enumerate() {
-        if mem.read(own.wrapping_add(index * 64), piece).is_err() {
+        if mem.read(address.wrapping_add(index * 64), piece).is_err() {
             break;
         }
     }
+    bytes
+}
+
+fn places_of_own_id(mem: &Reader) -> Vec<usize> {
+    // SAFETY: both calls only return a number; they take and touch nothing. The number from
+    // pthread_self is used as an address for the guarded reader alone.
+    let (own, tid) = unsafe { (libc::pthread_self() as usize, libc::gettid()) };
+    let bytes = thread_structure(mem, own);
     (0..bytes.len()).step_by(4).filter(|place| int_at(&bytes, *place) == tid).collect()
 }
 

@@ -16,14 +16,47 @@ pub struct RuntimeInfo {
     pub types: TypeAddresses,
 }
 
+/// The process whose interpreter it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Subject {
+    /// This one.
+    #[default]
+    Own,
+    /// Another one.
+    Other {
+        /// Its number, as it sees itself.
+        pid: u32,
+        /// Its threads' numbers, as it sees them.
+        threads: Vec<u32>,
+    },
+}
+
+impl Subject {
+    /// Its number, as it sees itself: also that of its main thread.
+    pub fn pid(&self) -> u32 {
+        match self {
+            Subject::Own => std::process::id(),
+            Subject::Other { pid, .. } => *pid,
+        }
+    }
+
+    /// Whether the kernel knows a thread of this number in it.
+    pub(super) fn has(&self, tid: u32) -> bool {
+        match self {
+            Subject::Own => std::path::Path::new(&format!("/proc/self/task/{tid}")).exists(),
+            Subject::Other { threads, .. } => threads.contains(&tid),
+        }
+    }
+}
+
 /// Addresses of the types by which objects are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeAddresses {
     /// `types.CodeType`.
     pub code: usize,
-    /// `_thread.lock`.
+    /// `_thread.lock`; 0: not known.
     pub lock: usize,
-    /// `_thread.RLock`.
+    /// `_thread.RLock`; 0: not known.
     pub rlock: usize,
     /// `types.BuiltinMethodType`.
     pub builtin_method: usize,
@@ -80,6 +113,36 @@ pub struct Outcome {
     /// False when the innermost few frames moved at every try: from 3.11 on they were taken as
     /// last read, before that they are missing.
     pub settled: bool,
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The address of the lock.
+    pub lock: usize,
+    /// It is an `RLock`.
+    pub recursive: bool,
+    /// Where the `with` is; its line is the one that runs now.
+    pub at: Frame,
+}
+
+/// The addresses of asyncio's running tasks. Both objects must never be freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunningTasks {
+    /// The dict of event loop -> running task, from 3.14 on the table that `find_task_table` found;
+    /// 0: there is none.
+    pub by_loop: usize,
+    /// The type of tasks.
+    pub kind: usize,
+}
+
+/// Where asyncio has its tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllTasks {
+    /// Those that run.
+    pub running: RunningTasks,
+    /// The set of all; 0: they are on lists.
+    pub set: usize,
 }
 
 /// What was read changed during the read, or cannot be valid; the text says where that showed.
