@@ -25,6 +25,9 @@ pub struct Interpreter {
     pub runtime: u64,
     /// 3.11 is 11.
     pub minor: u32,
+    /// `PY_VERSION_HEX`; before 3.11, which does not export it, of the minor version's first
+    /// release.
+    pub version_hex: u32,
     /// The address of `PyRun_SimpleString`.
     pub run_string: u64,
 }
@@ -32,6 +35,15 @@ pub struct Interpreter {
 impl Interpreter {
     /// Finds it by the text of /proc/PID/maps.
     pub fn find(memory: &dyn Memory, maps: &[u8]) -> Result<Interpreter, Refusal> {
+        Interpreter::with_types(memory, maps).map(|(found, _)| found)
+    }
+
+    /// The same, and the addresses of the types of code objects and of builtin methods; 0: not
+    /// exported.
+    pub fn with_types(
+        memory: &dyn Memory,
+        maps: &[u8],
+    ) -> Result<(Interpreter, [u64; 2]), Refusal> {
         // A file's first bytes are mapped where it begins.
         let mut files: Vec<_> = sys::mapped::files(maps).filter(|line| line.offset == 0).collect();
         let is_python = |path: &[u8]| path.windows(6).any(|word| word == b"python");
@@ -44,7 +56,8 @@ impl Interpreter {
         let Some((image, runtime)) = found else {
             return Err(not_supported("program", "no CPython in it (no symbol _PyRuntime)"));
         };
-        let minor = minor(memory, &image)?;
+        let version_hex = version_hex(memory, &image)?;
+        let minor = (version_hex >> 16) & 0xff;
         if minor >= 13 {
             published(memory, runtime, minor)?;
         }
@@ -54,7 +67,8 @@ impl Interpreter {
         let Some(run_string) = image.find("PyRun_SimpleString") else {
             return Err(not_supported("program", "no PyRun_SimpleString in it"));
         };
-        Ok(Interpreter { runtime, minor, run_string })
+        let types = ["PyCode_Type", "PyCFunction_Type"].map(|name| image.find(name).unwrap_or(0));
+        Ok((Interpreter { runtime, minor, version_hex, run_string }, types))
     }
 
     /// `3.11`.
@@ -68,22 +82,22 @@ fn not_supported(thing: &str, found: &str) -> Refusal {
         thing,
         found,
         SUPPORTED,
-        "nothing was changed; `dashcam attach` cannot record this process",
+        "nothing was changed; dashcam can neither record nor read this interpreter",
     )
 }
 
-fn minor(memory: &dyn Memory, image: &Exports<'_>) -> Result<u32, Refusal> {
+fn version_hex(memory: &dyn Memory, image: &Exports<'_>) -> Result<u32, Refusal> {
     let hex = image.find("Py_Version").and_then(|at| memory.int(at).ok());
-    let minor = match hex {
-        Some(hex) if hex >> 24 == 3 => (hex as u32 >> 16) & 0xff,
+    let hex = match hex {
+        Some(hex) if hex >> 24 == 3 => hex as u32,
         Some(hex) => return Err(not_supported("Py_Version", &format!("{hex:#010x}"))),
-        None if image.find("PyIter_Send").is_some() => 10,
-        None if image.find("PyModule_AddType").is_some() => 9,
+        None if image.find("PyIter_Send").is_some() => 0x030a_00f0,
+        None if image.find("PyModule_AddType").is_some() => 0x0309_00f0,
         None => return Err(not_supported("version", "an older one than 3.9")),
     };
-    match minor {
-        9..=15 => Ok(minor),
-        _ => Err(not_supported("version", &format!("3.{minor}"))),
+    match (hex >> 16) & 0xff {
+        9..=15 => Ok(hex),
+        minor => Err(not_supported("version", &format!("3.{minor}"))),
     }
 }
 

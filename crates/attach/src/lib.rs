@@ -25,6 +25,7 @@ mod elf;
 mod engine;
 mod interpreter;
 mod memory;
+mod outside;
 mod package;
 mod preflight;
 mod refusal;
@@ -36,6 +37,7 @@ mod target;
 mod tree;
 
 pub use engine::{attach, Attached, Wanted};
+pub use outside::Outside;
 pub use refusal::{Kind, Refusal};
 pub use target::shares_root;
 pub use tree::{descendants, is_python};

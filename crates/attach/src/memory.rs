@@ -40,6 +40,11 @@ impl ProcessMemory {
     pub fn open(folder: &Path) -> io::Result<ProcessMemory> {
         Ok(ProcessMemory(OpenOptions::new().read(true).write(true).open(folder.join("mem"))?))
     }
+
+    /// The same, to read only: writes fail.
+    pub fn open_to_read(folder: &Path) -> io::Result<ProcessMemory> {
+        Ok(ProcessMemory(File::open(folder.join("mem"))?))
+    }
 }
 
 impl Memory for ProcessMemory {

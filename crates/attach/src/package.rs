@@ -153,7 +153,8 @@ mod tests {
 
     use super::*;
 
-    const INTERPRETER: Interpreter = Interpreter { runtime: 0, minor: 12, run_string: 0 };
+    const INTERPRETER: Interpreter =
+        Interpreter { runtime: 0, minor: 12, version_hex: 0, run_string: 0 };
 
     /// A process of another user, whose file system is a folder of this test.
     struct Laid {

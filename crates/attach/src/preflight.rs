@@ -51,6 +51,15 @@ pub fn check(target: &Target, own: &Own) -> Result<(), Refusal> {
     switch(target)
 }
 
+/// Refuses what cannot be read from outside: no right to. A process that is stopped, or traced by
+/// another, can be read.
+pub fn check_reading(target: &Target, own: &Own) -> Result<(), Refusal> {
+    if matches!(target.state, 'Z' | 'X') {
+        return state(target);
+    }
+    rights(target, own)
+}
+
 fn state(target: &Target) -> Result<(), Refusal> {
     let pid = target.pid;
     if target.tracer != 0 {
@@ -206,6 +215,19 @@ mod tests {
         let traced = said(&Target { state: 'S', tracer: 99, ..running() }, &ROOT);
         assert!(traced.contains("found process 99, wanted none"), "{traced}");
         let ended = check(&Target { state: 'Z', ..running() }, &ROOT).expect_err("ended");
+        assert_eq!(ended.kind, Kind::Gone);
+    }
+
+    #[test]
+    fn a_stopped_or_traced_process_is_read_and_one_of_another_user_is_not() {
+        let reading = |target: &Target, own: &Own| {
+            check_reading(target, own).map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(reading(&Target { state: 'T', ..running() }, &USER), Ok(()));
+        assert_eq!(reading(&Target { tracer: 99, ..running() }, &USER), Ok(()));
+        let other = reading(&Target { users: [33; 3], ..running() }, &USER).expect_err("not ours");
+        assert!(other.contains("found 33, wanted 1000"), "{other}");
+        let ended = check_reading(&Target { state: 'Z', ..running() }, &ROOT).expect_err("ended");
         assert_eq!(ended.kind, Kind::Gone);
     }
 

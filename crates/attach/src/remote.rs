@@ -261,7 +261,7 @@ mod tests {
             memory.put(thread + 0x18, MAIN);
             memory.put(thread + 0x20, 0x700);
         }
-        (memory, Interpreter { runtime: RUNTIME, minor: 14, run_string: 0 })
+        (memory, Interpreter { runtime: RUNTIME, minor: 14, version_hex: 0, run_string: 0 })
     }
 
     fn flags(memory: &Laid) -> [i32; 2] {

@@ -45,7 +45,7 @@ fn laid(minor: u32, last: i32) -> (Laid, Interpreter) {
     }
     memory.put_int(at + layout.first, last);
     memory.put_int(at + layout.last, last);
-    (memory, Interpreter { runtime: RUNTIME, minor, run_string: 0x55_5000 })
+    (memory, Interpreter { runtime: RUNTIME, minor, version_hex: 0, run_string: 0x55_5000 })
 }
 
 fn ring_at(layout: &Layout) -> u64 {
