@@ -273,6 +273,21 @@ fn one_word(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// The control socket of process `pid`: of several (other pid namespaces) the one whose pid is that
+/// of this namespace.
+pub fn socket_of(pid: u32) -> Option<PathBuf> {
+    let known = |path: &PathBuf| {
+        let peer = local::connect(path).and_then(|stream| local::peer(&stream));
+        peer.is_ok_and(|(found, _)| found == pid)
+    };
+    sockets_of(pid).into_iter().find(known)
+}
+
+/// The answer to a request; else why there is none.
+pub fn answer_of(path: &Path, line: &str, patience: Duration) -> Result<Value, String> {
+    ask(path, line, patience).map_err(|why| why.to_string())
+}
+
 /// Sends a request to process `pid`. Errors are reported on stderr: 1 there is no such process, 2
 /// it refused the request, 3 it could not be reached.
 fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode> {

@@ -8,6 +8,8 @@ mod attach;
 mod brief;
 mod columns;
 mod doctor;
+mod dump;
+mod dump_text;
 mod exit_code;
 mod export;
 mod flags;
@@ -212,6 +214,18 @@ enum Command {
         /// The reason; recorded in the capture.
         reason: Option<String>,
     },
+    /// What every thread, task and request of a process does now: stacks, locks and their holders
+    ///
+    /// A recorded process answers itself. Any other CPython process is read from outside, without
+    /// stopping it.
+    Dump {
+        /// Its process id.
+        #[arg(value_parser = process_number)]
+        pid: u32,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
     Set {
         /// Its process id, or the name of a service, as in `dashcam ps`.
@@ -347,6 +361,7 @@ fn main() -> ExitCode {
         Command::Man { folder } => pages::man(Cli::command(), &folder),
         Command::Ps { json } => live::ps(json),
         Command::Status { process, json } => live::status(&process, json),
+        Command::Dump { pid, json } => dump::dump(pid, json),
         Command::Snap { process, reason } => live::snap(&process, reason.as_deref()),
         Command::Set { process, settings } => live::set(&process, &settings),
         Command::Alert { file, slack, pagerduty, dry_run } => {

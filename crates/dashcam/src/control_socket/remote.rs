@@ -1,4 +1,5 @@
-//! The control socket: `dashcam ps`, `status`, `snap`, `set` and `detach` from another shell.
+//! The control socket: `dashcam ps`, `status`, `dump`, `snap`, `set` and `detach` from another
+//! shell.
 //!
 //! How it works: a thread of ours sleeps in `poll` until a client of the same user connects. A
 //! request is one line, a command and its arguments with tabs between; the answer is one line of
@@ -23,6 +24,7 @@ use sys::local::{self, Listener, Waiting};
 use sys::ours::Fd;
 
 use crate::captures::queue::{Job, Queue};
+use crate::control_socket::dump;
 use crate::control_socket::status::status_json;
 use crate::lock::lock;
 use crate::recording::Recording;
@@ -247,6 +249,10 @@ impl Client {
                 self.state = State::Saving(result);
             }
             Ok(Request::Ps) => self.answer(summary(asked), now),
+            Ok(Request::Dump) => {
+                let answer = dump::answer(&asked.recording);
+                self.answer(answer.unwrap_or_else(|why| failed(&why)), now);
+            }
             Ok(Request::Stop) => {
                 self.stops = true;
                 self.answer(Object::new().flag("ok", true).finish() + "\n", now);
@@ -301,6 +307,7 @@ fn failed(why: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Ps,
+    Dump,
     Status,
     Stop,
     Snap(String),
@@ -318,6 +325,7 @@ fn request(line: &[u8]) -> Result<Request, String> {
     let words: Vec<&str> = words.collect();
     match (command, words.as_slice()) {
         ("ps", []) => Ok(Request::Ps),
+        ("dump", []) => Ok(Request::Dump),
         ("status", []) => Ok(Request::Status),
         ("stop", []) => Ok(Request::Stop),
         ("snap", []) => Ok(Request::Snap("snap".to_owned())),
@@ -337,8 +345,8 @@ fn request(line: &[u8]) -> Result<Request, String> {
         _ => {
             let shown: String = command.chars().take(40).collect();
             Err(format!(
-                "found the request {shown:?} with {} arguments, wanted ps, status, stop, \
-                 snap [reason] or set name=value...",
+                "found the request {shown:?} with {} arguments, wanted ps, status, dump, \
+                 stop, snap [reason] or set name=value...",
                 words.len()
             ))
         }
@@ -376,6 +384,7 @@ mod tests {
     #[test]
     fn requests_are_read_and_what_makes_no_sense_is_refused_with_what_is_wanted() {
         assert_eq!(request(b"ps"), Ok(Request::Ps));
+        assert_eq!(request(b"dump"), Ok(Request::Dump));
         assert_eq!(request(b"stop"), Ok(Request::Stop));
         assert_eq!(request(b"snap"), Ok(Request::Snap("snap".to_owned())));
         assert_eq!(
