@@ -81,6 +81,15 @@ def parser() -> argparse.ArgumentParser:
     index.add_argument("--json", action="store_true", help="print JSON")
     _judging(index)
     index.set_defaults(verb=_index)
+    compact = verbs.add_parser("compact", help="merge small files of the tables", allow_abbrev=False)
+    compact.set_defaults(verb=_compact)
+    expire = verbs.add_parser("expire", help="remove old days from the tables", allow_abbrev=False)
+    expire.add_argument("--before", required=True, metavar="TIME", help="days before this time: 90d, 2026-11-21 (UTC)")
+    expire.add_argument("--captures", action="store_true", help="also remove the captures of these days")
+    expire.set_defaults(verb=_expire)
+    for one in (compact, expire):
+        one.add_argument("source", metavar="SRC", type=Path, help="tables, or a folder of captures with tables in it")
+        one.add_argument("--json", action="store_true", help="print JSON")
     return whole
 
 
@@ -169,6 +178,45 @@ def _index(given: argparse.Namespace) -> int:
         print(f"{counts.files} files: {counts.known} known, {counts.judged} judged, {counts.refused} refused; "
               f"{counts.written} files of Parquet written to {out}")
     return FINE
+
+
+def _compact(given: argparse.Namespace) -> int:
+    from dashcam._fleet.tables import keeping
+
+    done = keeping.compact(_tables(given.source))
+    _report_done(given, done, f"{done.folders} folders: {done.merged} files merged, {done.written} written")
+    return FINE
+
+
+def _expire(given: argparse.Namespace) -> int:
+    import datetime
+
+    from dashcam._fleet import fleet
+    from dashcam._fleet.tables import keeping
+
+    tables = _tables(given.source)
+    now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    before = fleet.time(given.before, now, "before")
+    assert before is not None
+    captures = tables.parent if tables != given.source or tables.name == "fleet-tables" else tables
+    done = keeping.expire(tables, captures, before.date(), remove_captures=given.captures)
+    kept = f"; {done.kept} kept, since their captures are still there (--captures removes them)" if done.kept else ""
+    _report_done(given, done, f"{done.folders} folders and {done.captures} captures removed{kept}")
+    return FINE
+
+
+def _tables(source: Path) -> Path:
+    """The tables in SRC. Raises CaptureError."""
+    from dashcam._fleet.tables import indexing, store
+
+    for folder in (source, source / indexing.INSIDE):
+        if store.is_index(folder):
+            return folder
+    raise CaptureError(f"{source}: found no tables of a fleet, wanted those that `dashcam fleet index` writes")
+
+
+def _report_done(given: argparse.Namespace, done: Any, text: str) -> None:
+    print(json.dumps({"schema": 1, **done._asdict()}) if given.json else text)
 
 
 def _print(answer: Any, as_json: bool) -> None:

@@ -12,7 +12,7 @@ the same file, so a job may be killed and run again. Names of services are escap
 leave their folder. The same captures may be in two files after such an accident: `questions` takes
 a row once.
 
-What is missing on purpose: merging small files and removing old ones.
+What is missing on purpose: merging small files and removing old ones: `keeping` does.
 """
 
 # pyarrow has no types; what pyright infers from its source is wrong.
@@ -53,7 +53,7 @@ def write(folder: Path, rows: dict[str, pa.Table]) -> int:
     for name in sorted(rows, key=lambda name: name == schema.CAPTURES.name):
         table = schema.named(name)
         for part, found in _divided(table, rows[name]):
-            new += _write_once(folder / name / part, found)
+            new += write_once(folder / name / part, found)[1]
     return new
 
 
@@ -109,14 +109,14 @@ def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Tabl
         yield part, ordered.filter(mask).select([column.name for column in table.columns])
 
 
-def _write_once(folder: Path, rows: pa.Table) -> int:
-    """1: written; 0: it was there."""
+def write_once(folder: Path, rows: pa.Table) -> tuple[Path, int]:
+    """Writes a file of rows; returns its path, and 0 if it was there already, else 1."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", row_group_size=GROUP_ROWS, coerce_timestamps="us")
     data = sink.getvalue().to_pybytes()
     path = folder / f"part-{hashlib.sha256(data).hexdigest()[:32]}.parquet"
     if path.exists():
-        return 0
+        return path, 0
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
     try:
@@ -131,7 +131,7 @@ def _write_once(folder: Path, rows: pa.Table) -> int:
             os.link(temporary, path)
     finally:
         os.unlink(temporary)
-    return 1
+    return path, 1
 
 
 def _umask() -> int:
