@@ -14,7 +14,7 @@
 //! true`. A process without requests writes nothing.
 //!
 //! What is missing on purpose: bounds by time. Two files of about 16 MiB at most hold the lines of
-//! a hundred processes for some days; `dashcam fleet index` and `ship` take them over.
+//! a hundred processes for some days; `dashcam fleet index` takes them over.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
