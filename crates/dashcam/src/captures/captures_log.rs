@@ -23,7 +23,7 @@ use crate::captures::queue::Job;
 use crate::captures::snapshot;
 use crate::recording::Recording;
 use crate::say::say;
-use crate::settings::config::Config;
+use settings::Config;
 
 /// The file is put away when it has this many bytes.
 const MOST_BYTES: u64 = 1 << 20;
