@@ -255,6 +255,9 @@ pub fn ended_by_request<'c>(
     waits.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)).flat_map(of_one).collect()
 }
 
+/// Samples that are searched for the slices of a wait, before and behind one of them.
+const SLICES_MAX: usize = 64;
+
 /// Whether a time limit is one: 1 says that there was one that could not be read.
 fn is_slice(limit_ns: &u64) -> bool {
     *limit_ns > 1
@@ -268,8 +271,58 @@ pub fn longest_lock<'c>(timeline: &[Segment<'c>]) -> Option<Wait<'c>> {
 }
 
 impl<'c> Index<'c> {
-    /// All of the wait that `segment` is a part of (segments end between samples).
+    /// The first and the last sample of the wait in a futex with a time limit that `own` saw. A
+    /// thread that waits in slices asks again at the same place when its time is up: that is one
+    /// wait. None: it has no time limit.
+    pub fn slices(&self, tid: u32, own: &Sample) -> Option<(&'c Sample, &'c Sample)> {
+        let request = self.request_end(tid, own.t_ns);
+        let same = |s: &&Sample| {
+            (s.wait, s.stack) == (WaitKind::Futex, own.stack)
+                && s.flags & flag::USAGE == 0
+                && is_slice(&s.timeout_ns)
+                && self.request_end(tid, s.t_ns) == request
+        };
+        let samples = self.samples_in(tid, 0, u64::MAX);
+        let at = samples.partition_point(|s| s.t_ns < own.t_ns);
+        let found = samples.get(at).filter(|s| s.t_ns == own.t_ns).filter(same)?;
+        let follows = |a: &Sample, b: &Sample| {
+            let limit_ns = a.t_ns.saturating_add(a.timeout_ns);
+            b.t_ns <= limit_ns.saturating_add(thresholds::samples_apart_ns())
+        };
+        let (mut first, mut last) = (found, found);
+        for s in samples[..at].iter().rev().take(SLICES_MAX).take_while(same) {
+            if !follows(s, first) {
+                break;
+            }
+            first = s;
+        }
+        for s in samples[at..].iter().skip(1).take(SLICES_MAX).take_while(same) {
+            if !follows(last, s) {
+                break;
+            }
+            last = s;
+        }
+        Some((first, last))
+    }
+
+    /// All of the wait that `segment` is a part of (segments end between samples), with its slices.
     pub fn whole_wait<'s>(&self, segment: &Segment<'s>) -> Wait<'s> {
+        let own = self.whole_slice(segment);
+        let slices = segment.sample.and_then(|sample| self.slices(segment.tid, sample));
+        let Some((first, last)) = slices else { return own };
+        let times = |s: &'c Sample| {
+            let Segment { tid, state, exact, .. } = *segment;
+            let (from_ns, to_ns) = (s.t_ns, s.t_ns);
+            let edge =
+                Segment { tid, from_ns, to_ns, state, sample: Some(s), sampled: true, exact };
+            self.whole_slice(&edge).times()
+        };
+        let (from_ns, to_ns) = (times(first).0.min(own.from_ns), times(last).1.max(own.to_ns));
+        Wait { from_ns, to_ns, ..own }
+    }
+
+    /// The same of one slice.
+    fn whole_slice<'s>(&self, segment: &Segment<'s>) -> Wait<'s> {
         let own = Wait::of(segment);
         if let Some(around) = self.off_around(segment) {
             return Wait { from_ns: around.out_ns, to_ns: around.in_ns, ..own };

@@ -14,10 +14,12 @@ use clap::{Parser, Subcommand};
 use sim::engine::{Request, World};
 use sim::fleet;
 use sim::judge::case::{explained, false_alarms, judge, verdict, verdicts};
+use sim::judge::compare::{pairs, table};
 use sim::judge::shrink::shrink;
 use sim::judge::table::{run, Scope, MODES};
 use sim::judge::truth::Truth;
-use sim::program::{draw, MS};
+use sim::program::defects::DEFECTS;
+use sim::program::{draw, Program, MS};
 
 #[derive(Parser)]
 #[command(name = "dashcam-sim", about = "Simulated services that judge the diagnosis")]
@@ -36,6 +38,9 @@ enum What {
         /// How many.
         #[arg(long, default_value_t = 1000)]
         count: u64,
+        /// Only seeds whose defect's name begins so.
+        #[arg(long, default_value = "")]
+        defect: String,
         /// Threads that do it.
         #[arg(long, default_value_t = 2)]
         threads: usize,
@@ -53,6 +58,9 @@ enum What {
     One {
         /// The seed.
         seed: u64,
+        /// With this defect, not the one whose turn it is.
+        #[arg(long)]
+        defect: Option<String>,
         /// Without switch records, as in a container.
         #[arg(long)]
         off: bool,
@@ -84,6 +92,12 @@ enum What {
         #[arg(long)]
         out: PathBuf,
     },
+    /// Prints how programs of the zoo compare with the same things simulated.
+    Compare {
+        /// Golden captures.
+        #[arg(long, default_value = "tests/captures")]
+        golden: PathBuf,
+    },
     /// Varies each threshold of the diagnosis, and prints which verdicts move.
     #[cfg(feature = "thresholds")]
     Thresholds {
@@ -104,6 +118,9 @@ enum What {
     Shrink {
         /// The seed.
         seed: u64,
+        /// With this defect, not the one whose turn it is.
+        #[arg(long)]
+        defect: Option<String>,
         /// Without switch records, as in a container.
         #[arg(long)]
         off: bool,
@@ -112,19 +129,27 @@ enum What {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().what {
-        What::Run { seed, count, threads, failures, seconds, shrink } => {
-            many((seed, count), threads, failures, (seconds, shrink))
+        What::Run { seed, count, defect, threads, failures, seconds, shrink } => {
+            let its = |seed: &u64| draw::defect_of(*seed).name.starts_with(&defect);
+            let seeds: Vec<u64> = (seed..seed.saturating_add(count)).filter(its).collect();
+            many(&seeds, threads, failures, (seconds, shrink))
         }
-        What::One { seed, off, twin, tight, out, explain, slowest: false } => {
-            one((seed, twin), !off, tight, (out, explain))
+        What::One { seed, defect, off, twin, tight, out, explain, slowest: false } => {
+            drawn((seed, defect.as_deref()), !twin)
+                .and_then(|program| one((&program, twin), !off, tight, (out, explain)))
         }
-        What::One { seed, off, twin, .. } => slowest(seed, !off, twin),
+        What::One { seed, defect, off, twin, .. } => {
+            drawn((seed, defect.as_deref()), !twin).and_then(|program| slowest(&program, !off))
+        }
         #[cfg(feature = "thresholds")]
         What::Thresholds { seeds, percent, golden, threads } => {
             thresholds(&golden, seeds, percent / 100.0, threads)
         }
+        What::Compare { golden } => pairs(&golden).map(|pairs| print!("{}", table(&pairs))),
         What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
-        What::Shrink { seed, off } => small(seed, !off),
+        What::Shrink { seed, defect, off } => {
+            drawn((seed, defect.as_deref()), true).and_then(|program| small(&program, !off))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -135,15 +160,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// The program of a seed, with the defect of that name or the one whose turn it is.
+fn drawn((seed, defect): (u64, Option<&str>), sick: bool) -> Result<Program, String> {
+    let Some(name) = defect else { return Ok(draw::program(seed, sick)) };
+    let found = draw::named(name).ok_or_else(|| {
+        let all: Vec<&str> = DEFECTS.iter().map(|defect| defect.name).collect();
+        format!("--defect: found {name:?}, wanted one of {}", all.join(", "))
+    })?;
+    Ok(draw::of_defect(seed, found, sick))
+}
+
 fn many(
-    (seed, count): (u64, u64),
+    seeds: &[u64],
     threads: usize,
     failures: usize,
     (seconds, shrinks): (u64, bool),
 ) -> Result<(), String> {
     let began = Instant::now();
     let until = || began.elapsed().as_secs() >= seconds;
-    let tables = run((seed, count), threads, Scope::Whole, &until)?;
+    let tables = run(seeds, threads, Scope::Whole, &until)?;
     let count = tables[0].cases.len();
     let took = began.elapsed().as_secs_f64();
     for (table, (mode, switches)) in tables.iter().zip(MODES) {
@@ -156,7 +191,7 @@ fn many(
         }
         println!();
         if let (true, Some(seed)) = (shrinks, kinds.first().and_then(|kind| kind.1.first())) {
-            small(*seed, switches)?;
+            small(&draw::program(*seed, true), switches)?;
         }
     }
     println!("{count} cases in {took:.1} s: {:.0} a minute", count as f64 * 60.0 / took);
@@ -164,20 +199,19 @@ fn many(
 }
 
 fn one(
-    (seed, twin): (u64, bool),
+    (program, twin): (&Program, bool),
     switches: bool,
     tight: bool,
     (out, explain): (Option<PathBuf>, bool),
 ) -> Result<(), String> {
-    let program = draw::program(seed, !twin);
     println!("{program}");
     if let Some(path) = out {
-        let mut world = World::new(&program, switches);
+        let mut world = World::new(program, switches);
         world.run();
         let bytes = world.capture().map_err(|error| format!("{}: {error}", path.display()))?;
         std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let [usual, tighter] = verdicts(&program, switches)?;
+    let [usual, tighter] = verdicts(program, switches)?;
     let said = if tight { tighter } else { usual };
     println!("{} slow of {} requests; in truth:", said.slow, said.requests);
     for (cause, part) in said.truth.iter().filter(|(_, part)| **part >= 0.01) {
@@ -188,12 +222,12 @@ fn one(
         println!("  {:.2} {:<10} {}", found.share, found.confidence, found.summary);
     }
     if explain {
-        print!("{}", explained(&program, switches, tight)?);
+        print!("{}", explained(program, switches, tight)?);
     }
     if twin {
         println!("false alarms: {:?}", false_alarms(&said));
     } else {
-        let outcome = judge(&program, &said);
+        let outcome = judge(program, &said);
         println!(
             "judged {}: cause {}, place {:?}, culprit {:?}",
             outcome.valid, outcome.cause, outcome.place, outcome.culprit
@@ -203,9 +237,8 @@ fn one(
 }
 
 /// The slowest request: what was true of it, and what was seen.
-fn slowest(seed: u64, switches: bool, twin: bool) -> Result<(), String> {
-    let program = draw::program(seed, !twin);
-    let mut world = World::new(&program, switches);
+fn slowest(program: &Program, switches: bool) -> Result<(), String> {
+    let mut world = World::new(program, switches);
     world.run();
     let took = |r: &&Request| r.end_ns.map_or(0, |end| end - r.begin_ns);
     let Some(request) = world.requests().iter().max_by_key(took) else { return Ok(()) };
@@ -247,17 +280,16 @@ fn thresholds(
     part: f64,
     threads: usize,
 ) -> Result<(), String> {
-    use sim::judge::sensitivity::{table, Captures};
+    use sim::judge::sensitivity::{table as effects_table, Captures};
     let captures = Captures::read(golden, seeds)?;
     let (golden, simulated) = captures.counts();
     let effects = captures.effects(&[1.0 - part, 1.0 + part], threads);
-    println!("{golden} golden and {simulated} simulated captures.\n\n{}", table(&effects));
+    println!("{golden} golden and {simulated} simulated captures.\n\n{}", effects_table(&effects));
     Ok(())
 }
 
-fn small(seed: u64, switches: bool) -> Result<(), String> {
-    let program = draw::program(seed, true);
-    let (smallest, runs) = shrink(&program, switches)?;
+fn small(program: &Program, switches: bool) -> Result<(), String> {
+    let (smallest, runs) = shrink(program, switches)?;
     println!("# smallest program that fails alike, after {runs} runs");
     println!("{smallest}");
     let said = verdict(&smallest, switches, smallest.slow_ns)?;

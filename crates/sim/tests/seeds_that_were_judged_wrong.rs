@@ -4,25 +4,41 @@
 use sim::judge::case::{judge, verdict};
 use sim::program::draw;
 
+/// A seed, and the defect that it is drawn with.
+type Drawn = (u64, &'static str);
+
 /// Seeds with switch records, and without.
-type Seeds = (&'static [u64], &'static [u64]);
+type Seeds = (&'static [Drawn], &'static [Drawn]);
 
 /// What each list has in common.
 const MENDED: &[(&str, Seeds)] = &[
-    ("the GIL's holder is the thread that held it for most of the wait", (&[3, 309, 462], &[])),
-    ("whose holder had no CPU for most of a wait for the GIL", (&[15, 117, 474], &[15, 117])),
-    ("a queue's takers and putters are woken each by the other", (&[132], &[132])),
+    (
+        "the GIL's holder is the thread that held it for most of the wait",
+        (&[(3, "gil_sort"), (309, "gil_sort"), (462, "gil_sort")], &[]),
+    ),
+    (
+        "whose holder had no CPU for most of a wait for the GIL",
+        (
+            &[(15, "starved"), (117, "starved"), (474, "starved")],
+            &[(15, "starved"), (117, "starved")],
+        ),
+    ),
+    (
+        "a queue's takers and putters are woken each by the other",
+        (&[(132, "pool_room")], &[(132, "pool_room")]),
+    ),
 ];
 
 #[test]
 fn each_has_the_right_cause_place_and_culprit_now() {
     for (what, (on, off)) in MENDED {
         let both = on.iter().map(|seed| (*seed, true)).chain(off.iter().map(|seed| (*seed, false)));
-        for (seed, switches) in both {
-            let program = draw::program(seed, true);
+        for ((seed, defect), switches) in both {
+            let program = draw::of_defect(seed, draw::named(defect).unwrap(), true);
             let said = verdict(&program, switches, program.slow_ns).unwrap();
             let outcome = judge(&program, &said);
-            let shown = format!("{what}: seed {seed}, switch records {switches}: {said:#?}");
+            let shown =
+                format!("{what}: seed {seed} with {defect}, switch records {switches}: {said:#?}");
             assert!(outcome.valid && outcome.is_right(), "{shown}");
             let sure = outcome.sure.iter().filter(|(level, _, _)| *level == "confirmed");
             assert!(sure.clone().all(|(_, _, right)| *right), "{shown}");

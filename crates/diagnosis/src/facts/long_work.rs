@@ -130,7 +130,8 @@ fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64))
     let works = |i: &usize| match all[*i].state {
         State::Run | State::Ready => true,
         State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < thresholds::short_wait_ns(),
-        State::Unknown => false,
+        // By estimates work has such holes between two samples of it.
+        State::Unknown => ns(*i) < thresholds::short_wait_ns(),
     };
     let before = (0..all.len()).rev().skip_while(|i| all[*i].from_ns >= from_ns);
     let begin_ns = before.take_while(works).last().map_or(from_ns, |i| all[i].from_ns.min(from_ns));

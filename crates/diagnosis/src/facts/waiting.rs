@@ -15,10 +15,13 @@ use crate::context::Context;
 use crate::facts::pools;
 use crate::memo::LimitedWaits;
 
-/// Whether the wait ended because its time was up: nobody ended it.
+/// Whether the wait ended because its time was up: nobody ended it, and its thread did not ask for
+/// the same again.
 pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let limited = |s: &&Sample| s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
     let Some(sample) = segment.sample.filter(limited) else { return false };
+    // Of one in slices the last one counts: before it the thread asked again.
+    let sample = cx.slices(segment.tid, sample).map_or(sample, |(_, last)| last);
     let end_ns = cx.whole_wait(segment).to_ns;
     let last = cx.capture.samples.get(&segment.tid).and_then(|s| s.last());
     // By samples alone, of a thread that was not seen again, it lasted up to one more sample

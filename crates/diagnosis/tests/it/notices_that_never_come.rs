@@ -84,3 +84,39 @@ fn one_that_still_waits_at_the_end_is_like_those_that_ran_out_there() {
     assert_eq!((verdict.slow, verdict.findings.len()), (2, 1), "{}", to_text(&verdict));
     assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout");
 }
+
+/// Thread 7 waits 499 ms for notice in five slices of at most 100 ms; the last ends after 99 ms if
+/// notice came.
+fn in_slices(switches: bool, noticed: bool) -> Capture {
+    let mut made = made::capture(7, &["GET /"]);
+    let stack = stack_on(&mut made, 0, &[VIEW, EVENT, CONDITION]);
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    let slices: Vec<(u64, u64)> = (0..5).map(|i| (i * 100, i * 100 + 99)).collect();
+    match switches {
+        true => off(&mut made, 7, &slices),
+        false => made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())],
+    }
+    let looks: Vec<_> = (0..25).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
+    seen(&mut made, 7, &looks);
+    for look in made.samples.get_mut(&7).expect("seen") {
+        let at = (look.t_ns - BEGIN) / MS;
+        let limit = if noticed && at > 400 { 300 } else { 99 };
+        look.timeout_ns = BEGIN + (at / 100 * 100 + limit) * MS - look.t_ns;
+        look.target = 4096;
+    }
+    made::also_seen(&mut made, 7, std::iter::once(500), WaitKind::Running, 0);
+    made
+}
+
+#[test]
+fn a_thread_that_asks_again_when_its_time_is_up_waits_once() {
+    for switches in [true, false] {
+        let made = in_slices(switches, true);
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), "lock-wait", "{}", to_text(&verdict));
+        // The last slice ran out as well: nobody ended any of them.
+        let made = in_slices(switches, false);
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), "sleep", "{}", to_text(&verdict));
+    }
+}

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::program::lib_frames::Lib;
-use crate::program::{FnId, Outside, Step, ThingId};
+use crate::program::{FnId, Outside, Span, Step, ThingId};
 use crate::random::Random;
 
 /// The period of a container's quota.
@@ -74,8 +74,12 @@ pub enum On {
     Request,
     /// Connections to accept, or an event loop's next event.
     Poll,
-    /// Work for an executor's worker.
+    /// Work for an executor's worker, or for a native library's thread.
     Work(ThingId),
+    /// What a native library's threads do for a call.
+    Call(usize),
+    /// What another client than the request's sends.
+    Client,
     /// The sampler's next pass, a neighbour's pause.
     Rest,
 }
@@ -91,6 +95,8 @@ pub struct Wait {
     pub until: Option<u64>,
     /// Samples see the time limit.
     pub limited: bool,
+    /// That limit, where the wait ends before it, ns from its begin; 0: its end is the limit.
+    pub limit_ns: u64,
     /// The peer, path or program behind it.
     pub target: Option<u32>,
 }
@@ -127,6 +133,8 @@ pub enum Attempt {
     Job(usize),
     /// The end of a thread.
     End(Tid),
+    /// The end of what a native library's threads do for a call.
+    Call(usize),
 }
 
 /// An operation that is one of these: timeless, CPU time, a block.
@@ -149,6 +157,10 @@ pub enum Micro<'p> {
     Await(On),
     /// As `Push`, unless the last attempt ran into its time limit.
     PushIfHad { steps: &'p [Step], end: End },
+    /// Asks anew if the last attempt ran into its time limit.
+    AskAgain { attempt: Attempt, limit: Span, frames: &'static [Lib] },
+    /// Hands work to a native library's threads and waits for them.
+    Parallel { to: ThingId, left: u64 },
     /// Hands a function to an executor; `wait`: for its result.
     Submit { to: ThingId, function: FnId, wait: bool },
     /// Tasks: hands a function to an executor and awaits its result.
@@ -196,6 +208,12 @@ pub enum Effect {
     JobEnds(usize),
     /// Hands the accepted request to the workers.
     Accept,
+    /// The one thread of a server takes up the next connection.
+    TakeUp,
+    /// A task starts another one.
+    Spawn(FnId),
+    /// A native library's thread has done its share of a call.
+    ShareDone(usize),
     /// The sampler's pass begins.
     Pass,
     /// It samples the next thread of the pass, if there is one.
@@ -283,6 +301,10 @@ pub enum Role {
     Works(ThingId),
     /// Accepts connections for the workers.
     Accepts,
+    /// Accepts connections and serves them, one after the other.
+    Sync,
+    /// Works for a native library.
+    Native(ThingId),
     /// Runs the event loop.
     Loops,
     /// Ends.

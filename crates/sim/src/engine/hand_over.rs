@@ -38,7 +38,14 @@ impl World<'_> {
             self.to_run.push(cpu);
         }
         let until = Some(self.now + INTERVAL_NS);
-        let wait = Wait { on: On::Gil, kind: WaitKind::Gil, until, limited: true, target: None };
+        let wait = Wait {
+            on: On::Gil,
+            kind: WaitKind::Gil,
+            until,
+            limited: true,
+            limit_ns: 0,
+            target: None,
+        };
         let left = self.threads[tid].random.between(US, 3 * US);
         // Behind the wait: it tries again.
         self.threads[tid].body.micros.push_front(Micro::Cpu { left, how: Cpu::Free });

@@ -101,7 +101,7 @@ impl<'p> World<'p> {
             Attempt::Permit(_) => AwaitKind::Semaphore,
             Attempt::Item(_) | Attempt::Room(_) => AwaitKind::Queue,
             Attempt::Event(_) => AwaitKind::Event,
-            Attempt::Job(_) | Attempt::End(_) => AwaitKind::Executor,
+            Attempt::Job(_) | Attempt::End(_) | Attempt::Call(_) => AwaitKind::Executor,
         };
         let on = attempt.on();
         self.stand_in_line(Who::Task(task), on);

@@ -8,7 +8,7 @@ use format::wait::{AwaitKind, WaitKind};
 use super::actor::{Attempt, Awaits, Cpu, Effect, End, Micro, On, Tid, Wait, Why};
 use super::world::World;
 use crate::program::lib_frames::{self, Lib};
-use crate::program::{Awaiting, Native, Op, Outside, Span, Thing, ThingId, MS, US};
+use crate::program::{Asked, Awaiting, Native, Op, Outside, Span, Thing, ThingId, MS, US};
 
 /// Page faults of memory touched for the first time: ns each.
 const FAULT_NS: u64 = 700;
@@ -28,6 +28,7 @@ impl Attempt {
             Attempt::Event(thing) => On::Event(thing),
             Attempt::Job(job) => On::Job(job),
             Attempt::End(tid) => On::End(tid),
+            Attempt::Call(call) => On::Call(call),
         }
     }
 
@@ -39,7 +40,7 @@ impl Attempt {
             | Attempt::Item(thing)
             | Attempt::Room(thing)
             | Attempt::Event(thing) => Some(thing),
-            Attempt::Job(_) | Attempt::End(_) => None,
+            Attempt::Job(_) | Attempt::End(_) | Attempt::Call(_) => None,
         }
     }
 }
@@ -147,8 +148,24 @@ impl<'p> World<'p> {
             Op::Start(function) => micros.push(Micro::Start { function: *function, join: false }),
             Op::JoinLast => micros.push(Micro::JoinLast),
             Op::EventWait(thing) => {
-                micros.extend(attempt_with(Attempt::Event(*thing), None, lib_frames::EVENT_WAIT));
+                let frames = self.notice_frames(*thing);
+                micros.extend(attempt_with(Attempt::Event(*thing), None, frames));
             }
+            Op::Ask { of, limit, again } => self.begin_ask(tid, (of, *limit, *again), micros),
+            Op::Take(thing) => {
+                let frames = lib_frames::SEMAPHORE;
+                micros.extend(attempt_with(Attempt::Permit(*thing), None, frames));
+            }
+            Op::GiveBack(thing) => micros.push(Micro::Do(Effect::GiveBack(*thing))),
+            Op::Inside(thing, body) => {
+                let attempt = Attempt::Lock { thing: *thing, by_with: false };
+                micros.extend(attempt_with(attempt, None, &[]));
+                micros.push(Micro::Push { steps: body, end: End::Unlock(*thing) });
+            }
+            Op::Parallel(thing, span) => {
+                micros.push(Micro::Parallel { to: *thing, left: self.drawn(tid, *span) });
+            }
+            Op::Spawn(function) => micros.push(Micro::Do(Effect::Spawn(*function))),
             Op::EventSet(thing) => micros.push(Micro::Do(Effect::Set(*thing))),
             Op::Collect(_) | Op::Fork(_) | Op::Import(..) | Op::Touch(_) | Op::Copy(_) => {
                 self.begin_heavy(tid, op, micros);
@@ -168,6 +185,62 @@ impl<'p> World<'p> {
                 micros.push(Micro::Push { steps: body, end });
             }
             _ => (),
+        }
+    }
+
+    /// The frames in which a notice is waited for.
+    fn notice_frames(&self, thing: ThingId) -> &'static [Lib] {
+        match self.program.things[thing] {
+            Thing::Condition => lib_frames::NOTICE,
+            _ => lib_frames::EVENT_WAIT,
+        }
+    }
+
+    /// Asks with a time limit, once or until it has what it asks for.
+    fn begin_ask(
+        &mut self,
+        tid: Tid,
+        (of, limit, again): (&'p Asked, Span, bool),
+        micros: &mut Vec<Micro<'p>>,
+    ) {
+        let (attempt, frames) = match of {
+            Asked::Item(thing) => (Attempt::Item(*thing), lib_frames::QUEUE_GET_LIMITED),
+            Asked::Notice(thing) => (Attempt::Event(*thing), self.notice_frames(*thing)),
+            Asked::Answer(length, peer) => {
+                let length = self.drawn(tid, *length);
+                return self.poll_in_slices(tid, micros, (length, limit.mean), peer);
+            }
+        };
+        let until = self.now + self.drawn(tid, limit);
+        micros.extend(attempt_with(attempt, Some(until), frames));
+        if again {
+            micros.push(Micro::AskAgain { attempt, limit, frames });
+        }
+    }
+
+    /// A client library that polls its socket with a time limit until the answer is there.
+    fn poll_in_slices(
+        &mut self,
+        tid: Tid,
+        micros: &mut Vec<Micro<'p>>,
+        (length, limit_ns): (u64, u64),
+        peer: &str,
+    ) {
+        let target = Some(self.recorder.tables.name(peer));
+        let on = On::Outside(Outside::Answer);
+        let mut left = length;
+        while left > 0 {
+            let until = Some(left.min(limit_ns));
+            left -= left.min(limit_ns);
+            let wait = Wait { on, kind: WaitKind::Poll, until, limited: true, limit_ns, target };
+            micros.extend([
+                Micro::DropGil { asked: false },
+                self.call_cost(tid),
+                Micro::Sleep(wait),
+                self.call_cost(tid),
+                Micro::TakeGil,
+                Micro::Cpu { left: 15 * US, how: Cpu::Bytecode },
+            ]);
         }
     }
 
@@ -247,7 +320,7 @@ impl<'p> World<'p> {
         let limited = matches!(outside, Outside::Sleep | Outside::Nap);
         let target = (!name.is_empty()).then(|| self.recorder.tables.name(name));
         let until = Some(length);
-        let wait = Wait { on: On::Outside(outside), kind, until, limited, target };
+        let wait = Wait { on: On::Outside(outside), kind, until, limited, limit_ns: 0, target };
         micros.extend([
             Micro::Enter(outside.frames()),
             Micro::DropGil { asked: false },
@@ -267,7 +340,8 @@ impl<'p> World<'p> {
             left -= part;
             let on = On::Outside(Outside::MajorFault);
             let kind = WaitKind::Fault;
-            let wait = Wait { on, kind, until: Some(part), limited: false, target: None };
+            let wait =
+                Wait { on, kind, until: Some(part), limited: false, limit_ns: 0, target: None };
             let cost = self.threads[tid].random.between(30 * US, 120 * US);
             micros.push(Micro::Sleep(wait));
             let (faults, storage_kib) = (1, 64);

@@ -32,6 +32,8 @@ pub struct Request {
     pub task: Option<usize>,
     /// Threads that work for it.
     pub helpers: Vec<Tid>,
+    /// The client sends nothing for so long, and is gone then: no request.
+    pub(super) silent_ns: Option<u64>,
     pub(super) client: usize,
     pub(super) number: u64,
 }

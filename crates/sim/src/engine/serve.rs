@@ -11,7 +11,7 @@ use format::wait::WaitKind;
 use super::actor::{Cpu, Effect, Micro, On, Role, State, Thread, Tid, Wait};
 use super::request::{Request, Who};
 use super::world::{Event, World};
-use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_REQUEST, WORKER};
+use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_CLIENT, READ_REQUEST, WORKER};
 use crate::program::{Load, Server, MS, US};
 
 impl<'p> World<'p> {
@@ -30,6 +30,7 @@ impl<'p> World<'p> {
             tid: 0,
             task: None,
             helpers: Vec::new(),
+            silent_ns: None,
             client,
             number: index as u64,
         });
@@ -42,8 +43,73 @@ impl<'p> World<'p> {
         match self.program.server {
             Server::Threads => self.wake_who_waits(|role| role == Role::Serves(line)),
             Server::Workers => self.wake_who_waits(|role| role == Role::Accepts),
+            Server::Sync => self.wake_who_waits(|role| role == Role::Sync),
             Server::Loop => self.wake_loop(None),
         }
+    }
+
+    /// A client connects that sends nothing; the next one comes later.
+    pub(super) fn visit(&mut self) {
+        let Some(silent) = self.program.silent else { return };
+        let most = silent.length.mean * silent.length.spread / 100;
+        let length = silent.length.mean - most + self.chance.below(2 * most + 1);
+        self.at(self.now + silent.every_ns, Event::Visit);
+        let index = self.requests.len();
+        self.requests.push(Request {
+            id: index as u64 + 1,
+            begin_ns: self.now,
+            started_ns: 0,
+            end_ns: None,
+            tid: 0,
+            task: None,
+            helpers: Vec::new(),
+            silent_ns: Some(length),
+            client: 0,
+            number: index as u64,
+        });
+        self.arrived[0].push_back(index);
+        self.wake_who_waits(|role| role == Role::Sync);
+    }
+
+    /// What the one thread of a server does next.
+    pub(super) fn sync_next(&mut self, tid: Tid) -> Vec<Micro<'p>> {
+        if self.threads[tid].body.request.is_some() {
+            return self.answer(tid);
+        }
+        vec![
+            Micro::Enter(ACCEPTING),
+            Micro::DropGil { asked: false },
+            self.call_cost(tid),
+            Micro::Await(On::Poll),
+            Micro::TakeGil,
+            Micro::Enter(&[]),
+            Micro::Cpu { left: 60 * US, how: Cpu::Bytecode },
+            Micro::Do(Effect::TakeUp),
+        ]
+    }
+
+    /// It takes up the next connection: a request, or a client that sends nothing.
+    pub(super) fn take_up(&mut self, tid: Tid) {
+        let Some(index) = self.arrived[0].pop_front() else { return };
+        let Some(length) = self.requests[index].silent_ns else {
+            return self.begin_request(tid, Some(index));
+        };
+        let name = "tcp 127.0.0.1:8000 <- 127.0.0.1:40177";
+        let target = Some(self.recorder.tables.name(name));
+        let (on, kind, until) = (On::Client, WaitKind::SocketRead, Some(length));
+        let wait = Wait { on, kind, until, limited: false, limit_ns: 0, target };
+        let cost = self.call_cost(tid);
+        self.put_in_front(
+            tid,
+            vec![
+                Micro::Enter(READ_CLIENT),
+                Micro::DropGil { asked: false },
+                cost,
+                Micro::Sleep(wait),
+                Micro::TakeGil,
+                Micro::Enter(&[]),
+            ],
+        );
     }
 
     /// The connection with the fewest requests before it, one at random of several.
@@ -71,7 +137,9 @@ impl<'p> World<'p> {
     fn is_there(&self, tid: Tid, on: On) -> bool {
         match (on, self.threads[tid].role) {
             (On::Request, Role::Serves(line)) => !self.arrived[line].is_empty(),
-            (On::Work(thing), _) => !self.things[thing].jobs.is_empty(),
+            (On::Work(thing), _) => {
+                !self.things[thing].jobs.is_empty() || !self.things[thing].shares.is_empty()
+            }
             _ => !self.arrived[0].is_empty() || !self.turn.is_empty(),
         }
     }
@@ -94,7 +162,7 @@ impl<'p> World<'p> {
         };
         let target = name.map(|name| self.recorder.tables.name(name));
         self.stand_in_line(Who::Thread(tid), on);
-        self.block(tid, Wait { on, kind, until: None, limited: false, target });
+        self.block(tid, Wait { on, kind, until: None, limited: false, limit_ns: 0, target });
     }
 
     /// What a thread of a connection does next: it answers, or waits for the next request.

@@ -82,6 +82,20 @@ impl<'p> World<'p> {
                     self.push(tid, steps, end);
                 }
             }
+            Micro::AskAgain { attempt, limit, frames } => {
+                if std::mem::take(&mut self.threads[tid].body.timed_out) {
+                    let until = self.now + self.drawn(tid, limit);
+                    let mut micros = vec![Micro::Cpu { left: 15 * US, how: Cpu::Bytecode }];
+                    micros.extend(ops::attempt_with(attempt, Some(until), frames));
+                    micros.push(Micro::AskAgain { attempt, limit, frames });
+                    self.put_in_front(tid, micros);
+                }
+            }
+            Micro::Parallel { to, left } => {
+                let call = self.share_out(to, left, tid);
+                let attempt = Attempt::Call(call);
+                self.put_in_front(tid, ops::attempt_with(attempt, None, lib_frames::PARALLEL));
+            }
             Micro::Submit { to, function, wait } => {
                 let request = self.threads[tid].body.request;
                 let job = self.submit(to, function, (None, request), Some(tid));
@@ -193,7 +207,10 @@ impl<'p> World<'p> {
         self.threads[tid].body.waits_for = Some(on);
         self.stand_in_line(who, on);
         let kind = format::wait::WaitKind::Futex;
-        self.block(tid, Wait { on, kind, until, limited: until.is_some(), target: None });
+        self.block(
+            tid,
+            Wait { on, kind, until, limited: until.is_some(), limit_ns: 0, target: None },
+        );
     }
 
     /// Expands the next step; false when the thread is gone.
@@ -245,6 +262,8 @@ impl<'p> World<'p> {
             Role::Serves(connection) => self.serve_next(tid, connection),
             Role::Works(thing) => self.work_next(tid, thing),
             Role::Accepts => self.accept_next(tid),
+            Role::Sync => self.sync_next(tid),
+            Role::Native(thing) => self.native_next(tid, thing),
             Role::Loops => vec![Micro::Do(Effect::LoopTurn)],
             Role::Neighbour(index) => self.neighbour(tid, index),
             Role::Sampler => self.rest_of_sampler(),
@@ -266,7 +285,7 @@ impl<'p> World<'p> {
         let kind = format::wait::WaitKind::Sleep;
         // It begins with its pause, so that the others have begun.
         let until = Some(self.now + pause);
-        let wait = Wait { on: On::Rest, kind, until, limited: true, target: None };
+        let wait = Wait { on: On::Rest, kind, until, limited: true, limit_ns: 0, target: None };
         vec![Micro::Block(wait), Micro::Cpu { left, how: Cpu::Free }]
     }
 
@@ -317,6 +336,9 @@ impl<'p> World<'p> {
             Effect::JobBegins(job) => self.job_begins(tid, job),
             Effect::JobEnds(job) => self.job_ends(tid, job),
             Effect::Accept => self.accept(tid),
+            Effect::TakeUp => self.take_up(tid),
+            Effect::Spawn(function) => drop(self.new_task(Some(function), None)),
+            Effect::ShareDone(call) => self.share_done(tid, call),
             Effect::Pass => self.pass(tid),
             Effect::Turn => self.turn(tid),
             Effect::PassEnds => self.pass_ends(tid),

@@ -8,10 +8,10 @@
 //!
 //! What it promises: each change of a lock's owner is in `owners`, which the truth is read from.
 
-use super::actor::{Attempt, On, State, Tid};
+use super::actor::{Attempt, Cpu, Effect, Micro, On, State, Tid};
 use super::request::Who;
-use super::world::{Job, ThingState, World};
-use crate::program::ThingId;
+use super::world::{Call, Job, ThingState, World};
+use crate::program::{lib_frames, Thing, ThingId};
 
 impl ThingState {
     fn give(&mut self, now: u64, owner: Option<Who>) {
@@ -63,6 +63,7 @@ impl World<'_> {
             }
             Attempt::Event(thing) => self.take_notice(thing, who),
             Attempt::Job(job) => self.jobs[job].done,
+            Attempt::Call(call) => self.calls[call].left == 0,
             Attempt::End(tid) => matches!(self.threads[tid].state, State::Gone),
         }
     }
@@ -206,6 +207,49 @@ impl World<'_> {
         }
     }
 
+    /// Hands work to a native library's threads, in equal shares.
+    pub(super) fn share_out(&mut self, thing: ThingId, ns: u64, by: Tid) -> usize {
+        let call = self.calls.len();
+        let threads = match self.program.things[thing] {
+            Thing::Library(threads) => u64::from(threads.max(1)),
+            _ => 1,
+        };
+        // Smaller than one for each, so that the last to end is not late.
+        let shares = 4 * threads;
+        self.calls.push(Call { left: shares as usize, waiter: None });
+        for _ in 0..shares {
+            self.things[thing].shares.push_back((ns / shares, call));
+        }
+        for who in std::mem::take(&mut self.things[thing].waiters) {
+            if let Who::Thread(worker) = who {
+                self.wake(worker, Some(by));
+            }
+        }
+        call
+    }
+
+    /// A native library's thread has done its share of a call.
+    pub(super) fn share_done(&mut self, tid: Tid, call: usize) {
+        self.calls[call].left -= 1;
+        if self.calls[call].left == 0 {
+            if let Some(Who::Thread(waiter)) = self.calls[call].waiter.take() {
+                self.wake(waiter, Some(tid));
+            }
+        }
+    }
+
+    /// What a native library's thread does next.
+    pub(super) fn native_next(&mut self, tid: Tid, thing: ThingId) -> Vec<Micro<'static>> {
+        self.log_until_now(tid);
+        if let Some((left, call)) = self.things[thing].shares.pop_front() {
+            self.threads[tid].body.base = lib_frames::NATIVE_WORK;
+            let done = Micro::Do(Effect::ShareDone(call));
+            return vec![Micro::Cpu { left, how: Cpu::Free }, done];
+        }
+        self.threads[tid].body.base = lib_frames::NATIVE_IDLE;
+        vec![self.call_cost(tid), Micro::Await(On::Work(thing))]
+    }
+
     fn record_job(&mut self, tid: Tid, job: usize, end_ns: Option<u64>) {
         let (id, job) = (self.threads[tid].id, &self.jobs[job]);
         let Some(request) = job.request else { return };
@@ -224,6 +268,7 @@ impl World<'_> {
             | On::Work(thing) => self.things[thing].waiters.push_back(who),
             On::Room(thing) => self.things[thing].putters.push_back(who),
             On::Job(job) => self.jobs[job].waiter = Some(who),
+            On::Call(call) => self.calls[call].waiter = Some(who),
             _ => (),
         }
     }

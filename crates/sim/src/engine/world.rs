@@ -34,6 +34,8 @@ pub(super) enum Event {
     Period,
     /// The process is stopped, or goes on.
     Stop(bool),
+    /// A client connects that sends nothing.
+    Visit,
 }
 
 /// A CPU.
@@ -61,6 +63,8 @@ pub struct ThingState {
     pub(super) room: Option<u32>,
     /// Jobs of an executor.
     pub(super) jobs: VecDeque<usize>,
+    /// Work for a native library's threads: ns of each share, and the call it is of.
+    pub(super) shares: VecDeque<(u64, usize)>,
     /// Holders, and since when.
     pub owners: Vec<(u64, Option<Who>)>,
 }
@@ -87,6 +91,15 @@ impl Job {
     }
 }
 
+/// A call of a native library.
+#[derive(Debug)]
+pub struct Call {
+    /// Shares that are not done.
+    pub(super) left: usize,
+    /// The thread that waits for the last of them.
+    pub(super) waiter: Option<Who>,
+}
+
 /// A program under way.
 pub struct World<'p> {
     pub(crate) program: &'p Program,
@@ -102,6 +115,7 @@ pub struct World<'p> {
     pub(crate) gil: gil::Gil,
     pub(crate) things: Vec<ThingState>,
     pub(crate) jobs: Vec<Job>,
+    pub(super) calls: Vec<Call>,
     pub(crate) requests: Vec<Request>,
     /// Requests that nobody has taken up, of each connection; of the workers and the loop in the
     /// first.
@@ -141,6 +155,7 @@ impl<'p> World<'p> {
             gil: gil::Gil::default(),
             things: program.things.iter().map(ThingState::of).collect(),
             jobs: Vec::new(),
+            calls: Vec::new(),
             requests: Vec::new(),
             arrived: vec![VecDeque::new()],
             crew: None,
@@ -236,6 +251,7 @@ impl<'p> World<'p> {
             Event::Arrive { client } => self.arrive(client),
             Event::Period => self.next_period(),
             Event::Stop(stops) => self.stop_or_go_on(stops),
+            Event::Visit => self.visit(),
             Event::Burst { .. } | Event::Timer { .. } | Event::TaskTimer { .. } => (),
         }
     }
@@ -262,6 +278,12 @@ impl<'p> World<'p> {
             if let Thing::Executor(workers) = made {
                 self.hire(thing, *workers);
             }
+            if let Thing::Library(threads) = made {
+                for thread in 0..*threads {
+                    let (name, role) = (format!("frames-{thread}"), Role::Native(thing));
+                    self.spawn(&name, role, lib_frames::NATIVE_IDLE, None);
+                }
+            }
         }
         match program.server {
             Server::Threads => {
@@ -278,6 +300,9 @@ impl<'p> World<'p> {
                 self.hire(crew, program.serving);
                 self.front =
                     Some(self.spawn("MainThread", Role::Accepts, lib_frames::ACCEPTS, None));
+            }
+            Server::Sync => {
+                self.spawn("MainThread", Role::Sync, lib_frames::SYNC_WORKER, None);
             }
             Server::Loop => {
                 self.front = Some(self.spawn("MainThread", Role::Loops, lib_frames::LOOP, None));
@@ -320,7 +345,7 @@ impl<'p> World<'p> {
         let id = 4000 + tid as u32;
         let mut body = Body { base, ..Body::default() };
         body.frames.extend(function.map(|function| self.frame(function)));
-        if !matches!(role, Role::Neighbour(_) | Role::Sampler) {
+        if !matches!(role, Role::Neighbour(_) | Role::Sampler | Role::Native(_)) {
             body.micros.push_back(Micro::TakeGil);
         }
         self.threads.push(Thread {
@@ -351,6 +376,9 @@ impl<'p> World<'p> {
     }
 
     fn begin_load(&mut self) {
+        if let Some(silent) = self.program.silent {
+            self.at(self.now + silent.every_ns, Event::Visit);
+        }
         let clients = match self.program.load {
             Load::Closed { clients, .. } => clients as usize,
             Load::Open { .. } => 1,

@@ -17,6 +17,13 @@ pub struct Seeds {
     pub count: u64,
 }
 
+impl Seeds {
+    /// Each of them.
+    pub fn all(&self) -> Vec<u64> {
+        (self.first..self.first + self.count).collect()
+    }
+}
+
 /// The lines of a section; an error for a line that is neither a key with a number nor a comment.
 fn section<'t>(text: &'t str, wanted: &str) -> Result<Vec<(&'t str, f64)>, String> {
     let mut inside = false;

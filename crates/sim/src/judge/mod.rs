@@ -2,9 +2,11 @@
 //!
 //! `truth` reads the critical path of each request from the engine's logs; `case` runs one program
 //! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a
-//! failing program small; `sensitivity` varies the thresholds.
+//! failing program small; `compare` puts the model beside recorded programs of the zoo;
+//! `sensitivity` varies the thresholds.
 
 pub mod case;
+pub mod compare;
 pub mod goals;
 #[cfg(feature = "thresholds")]
 pub mod sensitivity;

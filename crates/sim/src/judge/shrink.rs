@@ -89,6 +89,7 @@ fn inner(op: &Op) -> Option<&Vec<Step>> {
         | Op::Every { body, .. }
         | Op::With(_, body)
         | Op::AsyncWith(_, body)
+        | Op::Inside(_, body)
         | Op::ByHand(_, _, body) => Some(body),
         _ => None,
     }
@@ -101,6 +102,7 @@ fn inner_mut(op: &mut Op) -> Option<&mut Vec<Step>> {
         | Op::Every { body, .. }
         | Op::With(_, body)
         | Op::AsyncWith(_, body)
+        | Op::Inside(_, body)
         | Op::ByHand(_, _, body) => Some(body),
         _ => None,
     }

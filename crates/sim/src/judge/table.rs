@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use super::case::{false_alarms, judge, verdict, verdicts, Outcome};
@@ -67,24 +67,21 @@ pub fn case(seed: u64, switches: bool, with_twin: bool) -> Result<Case, String> 
     Ok(Case { outcome, twin: true, alarms, alarms_tight, broken })
 }
 
-/// Runs `count` seeds from `first` on, on so many threads, both modes unless in turn; none is begun
-/// when `until` says that it is time.
+/// Runs these seeds on so many threads, both modes unless in turn; none is begun when `until` says
+/// that it is time.
 pub fn run(
-    (first, count): (u64, u64),
+    seeds: &[u64],
     threads: usize,
     scope: Scope,
     until: &(dyn Fn() -> bool + Sync),
 ) -> Result<[Table; 2], String> {
-    let next = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
     let done: Mutex<BTreeMap<u64, [Option<Case>; 2]>> = Mutex::default();
     let failed: Mutex<Option<String>> = Mutex::default();
     let work = || loop {
         // Each number is taken once; what is done with it is behind the locks.
         let index = next.fetch_add(1, Ordering::Relaxed);
-        if index >= count || until() {
-            break;
-        }
-        let seed = first + index;
+        let Some(seed) = seeds.get(index).copied().filter(|_| !until()) else { break };
         match (both(seed, scope), done.lock(), failed.lock()) {
             (Ok(both), Ok(mut done), _) => drop(done.insert(seed, both)),
             (Err(error), _, Ok(mut failed)) => *failed = Some(format!("seed {seed}: {error}")),

@@ -33,6 +33,8 @@ pub struct Slice {
 
 /// Threads that a path is followed through.
 const MOST_HOPS: usize = 6;
+/// A thread that asks anew does so within this time.
+const AT_ONCE_NS: u64 = 20 * MS;
 /// An event loop that is away from its poll for so long is blocked.
 const BLOCKED_NS: u64 = 50 * MS;
 
@@ -66,7 +68,7 @@ impl<'w, 'p> Truth<'w, 'p> {
 
     /// The critical path of a request that was taken up and answered.
     pub fn path(&self, request: &Request) -> Vec<Slice> {
-        let Some(end) = request.end_ns else { return Vec::new() };
+        let Some(end) = self.end_of(request) else { return Vec::new() };
         let mut out = Vec::new();
         match request.task {
             Some(task) => self.of_task(&mut out, task, request.begin_ns, end),
@@ -75,6 +77,11 @@ impl<'w, 'p> Truth<'w, 'p> {
             }
         }
         out
+    }
+
+    /// When a request was answered, or the run ended; None: nobody had taken it up.
+    fn end_of(&self, request: &Request) -> Option<u64> {
+        request.end_ns.or_else(|| (request.started_ns > 0).then_some(self.world.now))
     }
 
     /// The time of each cause in a request.
@@ -90,8 +97,13 @@ impl<'w, 'p> Truth<'w, 'p> {
     pub fn excess(&self, slow_ns: u64) -> BTreeMap<&'static str, f64> {
         let (mut slow, mut normal) = (Sums::new(), Sums::new());
         let (mut slow_count, mut normal_count) = (0u64, 0u64);
-        for request in self.world.requests.iter().filter(|r| r.end_ns.is_some()) {
-            let took = request.end_ns.map_or(0, |end| end - request.begin_ns);
+        for request in &self.world.requests {
+            let Some(end) = self.end_of(request) else { continue };
+            let took = end - request.begin_ns;
+            // Of one that is open it is not known whether it would be slow.
+            if request.end_ns.is_none() && took < slow_ns {
+                continue;
+            }
             let (into, count) = match took >= slow_ns {
                 true => (&mut slow, &mut slow_count),
                 false => (&mut normal, &mut normal_count),
@@ -118,13 +130,43 @@ impl<'w, 'p> Truth<'w, 'p> {
         for entry in within(&self.world.log.threads[tid], from, to) {
             let (begin, end) = (entry.from.max(from), entry.to.min(to));
             fill(out, at, begin);
-            self.of_entry(out, tid, &Entry { from: begin, to: end, ..*entry }, hops);
+            let ran_out = self.nobody_came(tid, entry);
+            self.of_entry(out, tid, &Entry { from: begin, to: end, ..*entry }, (hops, ran_out));
             at = end;
         }
         fill(out, at, to);
     }
 
-    fn of_entry(&self, out: &mut Vec<Slice>, tid: Tid, entry: &Entry, hops: usize) {
+    /// Whether a wait with a time limit ran to it, and the thread did not ask for the same anew: no
+    /// notice came.
+    fn nobody_came(&self, tid: Tid, entry: &Entry) -> bool {
+        let Doing::Wait(On::Event(thing)) = entry.doing else { return false };
+        let log = &self.world.log.threads[tid];
+        let first = log.partition_point(|later| later.from < entry.from);
+        let same = |later: &&Entry| {
+            matches!(later.doing, Doing::Wait(On::Gil))
+                || !matches!(later.doing, Doing::Wait(_))
+                || later.doing == entry.doing
+        };
+        let own = log[first..].iter().take_while(same);
+        let near = own.filter(|later| later.doing == Doing::Wait(On::Event(thing)));
+        // The slices of one wait follow each other at once.
+        let mut end = entry.from;
+        let whole = near.take_while(|later| {
+            let at_once = later.from <= end + AT_ONCE_NS;
+            end = later.to;
+            at_once
+        });
+        whole.last().is_some_and(|last| last.ended_by.is_none() && last.to < self.world.now)
+    }
+
+    fn of_entry(
+        &self,
+        out: &mut Vec<Slice>,
+        tid: Tid,
+        entry: &Entry,
+        (hops, ran_out): (usize, bool),
+    ) {
         let whole = (entry.from, entry.to);
         let plain = |cause| Slice {
             from: entry.from,
@@ -138,6 +180,7 @@ impl<'w, 'p> Truth<'w, 'p> {
             return;
         };
         match on {
+            On::Event(_) if ran_out => out.push(plain("deadlock-timeout")),
             On::Gil => self.of_owners(out, tid, entry, &self.world.gil.owners, hops),
             On::Lock(thing) => {
                 self.of_owners(out, tid, entry, &self.world.things[thing].owners, hops);
@@ -293,14 +336,25 @@ impl<'w, 'p> Truth<'w, 'p> {
             let kept = self.busy.iter().any(|(begin, end)| {
                 *begin < slice.to && *end > slice.from && end - begin >= BLOCKED_NS
             });
-            let own = !matches!(
-                slice.cause,
-                "cpu-starved" | "cpu-throttled" | "stopped" | "gc-pause" | "fork" | "gil-wait"
-            );
+            let own = match slice.cause {
+                // It belongs to work that would have kept the loop for long with a CPU as well.
+                "cpu-starved" => self.works_long(front, (slice.from, slice.to)),
+                "cpu-throttled" | "stopped" | "gc-pause" | "fork" | "gil-wait" => false,
+                _ => true,
+            };
             if kept && own {
                 slice.cause = "event-loop-blocked";
             }
         }
+    }
+
+    /// Whether the loop's thread computed for so long without a poll around this time.
+    fn works_long(&self, front: Tid, (from, to): (u64, u64)) -> bool {
+        let around = self.busy.iter().find(|(begin, end)| *begin < to && *end > from);
+        let Some((begin, end)) = around else { return false };
+        let all = within(&self.world.log.threads[front], *begin, *end);
+        let runs = all.iter().filter(|entry| entry.doing == Doing::Run(Why::Work));
+        runs.map(|entry| entry.to - entry.from).sum::<u64>() >= BLOCKED_NS
     }
 
     /// Where a thread was.
@@ -349,7 +403,9 @@ fn cause_of(doing: Doing) -> &'static str {
             On::Outside(Outside::MajorFault) => "page-fault",
             On::Gil => "gil-wait",
             On::Lock(_) | On::Event(_) => "lock-wait",
-            On::Permit(_) | On::Item(_) | On::Room(_) | On::Job(_) => "pool-wait",
+            On::Permit(_) | On::Item(_) | On::Room(_) | On::Job(_) | On::Client => "pool-wait",
+            // What a library's threads do is its work.
+            On::Call(_) => "cpu",
             On::End(_) | On::Request | On::Poll | On::Work(_) | On::Rest => "unknown",
         },
     }

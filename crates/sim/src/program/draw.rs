@@ -14,6 +14,11 @@ use super::{
     MS, SECOND, US,
 };
 
+/// The defect of that name.
+pub fn named(name: &str) -> Option<&'static Defect> {
+    DEFECTS.iter().find(|defect| defect.name == name)
+}
+
 /// Draws the defect of a seed.
 pub fn defect_of(seed: u64) -> &'static Defect {
     // In turn, so that each comes as often as the others.
@@ -31,7 +36,7 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
     let mut maker = Maker::new(seed, sick);
     let server = *maker.random.pick(defect.servers);
     let host = host(&mut maker);
-    let Ill { op, answer, every, slow_ms, host, places } = {
+    let Ill { op, answer, every, slow_ms, host, places, silent, serving } = {
         // Guilty code lies in the main file, or in one of its own.
         if maker.random.chance(0.4) {
             let library = maker.word();
@@ -50,10 +55,10 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
         true => Load::Closed { clients, think_ns: u64::from(clients) * SECOND / rate },
         false => Load::Open { every_ns: SECOND / rate },
     };
-    let serving = match load {
+    let serving = serving.unwrap_or(match load {
         Load::Closed { clients, .. } => clients,
         Load::Open { .. } => maker.random.between(8, 16) as u32,
-    };
+    });
     let loss_percent = if maker.random.chance(0.15) { maker.random.between(1, 3) } else { 0 };
     let answer = match sick {
         true => Answer { places, ..answer },
@@ -69,6 +74,7 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
         server,
         serving,
         load,
+        silent,
         host,
         slow_ns: slow_ms * MS,
         length_ns: 6 * SECOND,
@@ -76,6 +82,48 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
         answer,
     }
 }
+
+/// What a program has that is not drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Its server.
+    pub server: Server,
+    /// The length of its trouble.
+    pub trouble_ns: u64,
+    /// How long a request may take.
+    pub slow_ns: u64,
+}
+
+/// A sick program of this shape, on two CPUs of its own and with nothing in it that misleads.
+pub fn plain(seed: u64, defect: &Defect, shape: Shape) -> Program {
+    let mut maker = Maker::new(seed, true);
+    maker.trouble_ns = Some(shape.trouble_ns);
+    let host = Host { cpus: 2, neighbours: Vec::new(), quota_ns: None, stops: Vec::new() };
+    let Ill { op, answer, every, host, places, silent, serving, .. } =
+        (defect.make)(&mut maker, host);
+    let noise = vec![Op::Compute(about(300 * US))];
+    let handler = handler(&mut maker, op, every, noise, shape.server == Server::Loop);
+    Program {
+        seed,
+        defect: defect.name.to_owned(),
+        functions: maker.functions,
+        things: maker.things,
+        handler,
+        beside: maker.beside,
+        server: shape.server,
+        serving: serving.unwrap_or(CLIENTS),
+        load: Load::Closed { clients: CLIENTS, think_ns: 100 * MS },
+        silent,
+        host,
+        slow_ns: shape.slow_ns,
+        length_ns: 6 * SECOND,
+        loss_percent: 0,
+        answer: Answer { places, ..answer },
+    }
+}
+
+/// Clients of a plain program.
+const CLIENTS: u32 = 4;
 
 /// Puts functions between the handler and the guilty one, or hands the work to a thread.
 fn wrap(maker: &mut Maker, ill: Ill, on_loop: bool) -> Ill {

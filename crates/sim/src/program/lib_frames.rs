@@ -15,6 +15,13 @@ pub struct Lib {
     pub line: u32,
 }
 
+impl Lib {
+    /// It is native code.
+    pub fn is_native(&self) -> bool {
+        self.file.ends_with(".so")
+    }
+}
+
 const fn lib(function: &'static str, file: &'static str, line: u32) -> Lib {
     Lib { function, file, line }
 }
@@ -82,6 +89,10 @@ pub const CHILD: &[Lib] = &[
 ];
 /// An Event.
 pub const EVENT_WAIT: &[Lib] = &[lib("Event.wait", "threading.py", 629), CONDITION_WAIT];
+/// A Condition.
+pub const NOTICE: &[Lib] = &[CONDITION_WAIT];
+/// An item of a queue, with a time limit.
+pub const QUEUE_GET_LIMITED: &[Lib] = &[lib("Queue.get", "queue.py", 180), CONDITION_WAIT];
 /// A permit of a Semaphore.
 pub const SEMAPHORE: &[Lib] = &[lib("Semaphore.acquire", "threading.py", 507), CONDITION_WAIT];
 /// An item of a queue.
@@ -104,6 +115,22 @@ pub const IMPORT: &[Lib] = &[
     lib("SourceLoader.exec_module", "<frozen importlib._bootstrap_external>", 940),
     lib("_call_with_frames_removed", "<frozen importlib._bootstrap>", 241),
 ];
+const SYNC: &str = "/srv/venv/lib/python3.11/site-packages/gunicorn/workers/sync.py";
+const UNREADER: &str = "/srv/venv/lib/python3.11/site-packages/gunicorn/http/unreader.py";
+/// A server's one thread.
+pub const SYNC_WORKER: &[Lib] = &[lib("SyncWorker.run_for_one", SYNC, 76)];
+/// Where that reads what a client sends.
+pub const READ_CLIENT: &[Lib] =
+    &[lib("SyncWorker.handle", SYNC, 134), lib("SocketUnreader.chunk", UNREADER, 63)];
+const FRAMES: &str = "/srv/venv/lib/python3.11/site-packages/frames/lazy.py";
+/// A native library's file: its frames have no lines.
+const NATIVE: &str = "/srv/venv/lib/python3.11/site-packages/frames/_frames.abi3.so";
+/// Where the caller of a native library waits for the library's own threads.
+pub const PARALLEL: &[Lib] = &[lib("LazyFrame.collect", FRAMES, 410), lib("pool_join", NATIVE, 0)];
+/// One of these threads at work.
+pub const NATIVE_WORK: &[Lib] = &[lib("worker_loop", NATIVE, 0), lib("hash_rows", NATIVE, 0)];
+/// One without work.
+pub const NATIVE_IDLE: &[Lib] = &[lib("worker_loop", NATIVE, 0), lib("park", NATIVE, 0)];
 /// An event loop that runs callbacks.
 pub const LOOP: &[Lib] = &[
     lib("run", "asyncio/runners.py", 190),

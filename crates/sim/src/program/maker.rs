@@ -14,6 +14,8 @@ pub struct Maker {
     pub random: Random,
     /// It has its defect; else it is the healthy twin.
     pub sick: bool,
+    /// The length of its trouble, where that is not drawn.
+    pub trouble_ns: Option<u64>,
     /// Functions so far.
     pub functions: Vec<Function>,
     /// Things so far.
@@ -31,6 +33,7 @@ impl Maker {
         let mut made = Maker {
             random: Random::of(seed, 3),
             sick,
+            trouble_ns: None,
             functions: Vec::new(),
             things: Vec::new(),
             beside: Vec::new(),
@@ -65,7 +68,13 @@ impl Maker {
 
     /// A length of a trouble: 220 to 700 ms.
     pub fn trouble(&mut self) -> u64 {
-        self.random.between(220, 700) * MS
+        self.trouble_of(220, 700)
+    }
+
+    /// A length of a trouble, ms, unless the program has one of its own.
+    pub fn trouble_of(&mut self, from: u64, to: u64) -> u64 {
+        let drawn = self.random.between(from, to) * MS;
+        self.trouble_ns.unwrap_or(drawn)
     }
 
     /// A new shared thing.
@@ -109,6 +118,7 @@ impl Maker {
             Op::Every { of, at, body } => Op::Every { of, at, body: self.renumbered(body) },
             Op::With(thing, body) => Op::With(thing, self.renumbered(body)),
             Op::AsyncWith(thing, body) => Op::AsyncWith(thing, self.renumbered(body)),
+            Op::Inside(thing, body) => Op::Inside(thing, self.renumbered(body)),
             Op::ByHand(thing, limit, body) => Op::ByHand(thing, limit, self.renumbered(body)),
             other => other,
         };

@@ -125,10 +125,33 @@ pub enum Op {
     Touch(Span),
     /// Reads and writes so much that a core is busy in the kernel.
     Copy(Span),
+    /// Asks with a time limit; `again`: whenever that ran out it asks anew at the same place.
+    Ask { of: Asked, limit: Span, again: bool },
+    /// Takes a permit or an item, to be given back by another function.
+    Take(ThingId),
+    /// Gives back what `Take` took.
+    GiveBack(ThingId),
+    /// Has a lock inside of C code, which names no owner.
+    Inside(ThingId, Vec<Step>),
+    /// A native library's own threads work for so long, all together; the caller waits for them.
+    Parallel(ThingId, Span),
+    /// Tasks only: starts another task.
+    Spawn(FnId),
     /// Tasks only: awaits something, as `Wait` and the like do for threads.
     Await(Awaiting),
     /// Tasks only: `async with lock:`
     AsyncWith(ThingId, Vec<Step>),
+}
+
+/// What is asked for with a time limit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// An item of a queue.
+    Item(ThingId),
+    /// An Event or a Condition.
+    Notice(ThingId),
+    /// An answer of this peer, which comes after so long, however often its socket is polled.
+    Answer(Span, String),
 }
 
 /// What a task awaits.
@@ -186,6 +209,12 @@ pub enum Thing {
     Executor(u32),
     /// `threading.Event`.
     Event,
+    /// `threading.Condition`.
+    Condition,
+    /// A lock of C code: nothing shows its holder.
+    Hidden,
+    /// A native library with so many threads of its own.
+    Library(u32),
     /// `asyncio.Lock`.
     TaskLock,
     /// `asyncio.Semaphore` with so many permits.
@@ -225,6 +254,9 @@ pub enum Server {
     Workers,
     /// An event loop (uvicorn).
     Loop,
+    /// One thread that accepts a connection and serves it before it takes the next one (gunicorn's
+    /// `sync`).
+    Sync,
 }
 
 /// How requests come.
@@ -235,6 +267,15 @@ pub enum Load {
     Closed { clients: u32, think_ns: u64 },
     /// So often on average, whatever becomes of the others.
     Open { every_ns: u64 },
+}
+
+/// Clients that connect and send nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Silent {
+    /// The first comes then, and the next ones so far apart.
+    pub every_ns: u64,
+    /// How long each says nothing before it is gone.
+    pub length: Span,
 }
 
 /// A thread that runs beside those of the server.
@@ -280,6 +321,8 @@ pub struct Program {
     pub serving: u32,
     /// How requests come.
     pub load: Load,
+    /// Clients that keep a worker of `Server::Sync`.
+    pub silent: Option<Silent>,
     /// The machine.
     pub host: Host,
     /// How long a request may take, ns.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use super::{Awaiting, FnId, Load, Op, Program, Span, Step, Thing};
+use super::{Asked, Awaiting, FnId, Load, Op, Program, Span, Step, Thing};
 
 /// A length as `350 ms`.
 fn ms(span: &Span) -> String {
@@ -32,6 +32,10 @@ impl Display for Program {
             "# {server:?} server of {serving}; {load}; slow over {} ms",
             self.slow_ns / 1_000_000
         )?;
+        if let Some(silent) = &self.silent {
+            let (every, length) = (silent.every_ns / 1_000_000, ms(&silent.length));
+            writeln!(f, "# each {every} ms a client that sends nothing for {length}")?;
+        }
         for neighbour in &host.neighbours {
             let (busy, idle) = (ms(&neighbour.busy), ms(&neighbour.idle));
             writeln!(f, "# neighbour: {busy} busy, {idle} idle")?;
@@ -65,7 +69,9 @@ fn show_thing(thing: &Thing) -> String {
         Thing::TaskLock => "asyncio.Lock()".to_owned(),
         Thing::TaskSemaphore(permits) => format!("asyncio.Semaphore({permits})"),
         Thing::TaskQueue(items) => format!("asyncio.Queue() with {items} items"),
-        Thing::Lock | Thing::RLock | Thing::Event => format!("{thing:?}()"),
+        Thing::Hidden => "a lock of C code".to_owned(),
+        Thing::Library(threads) => format!("a native library with {threads} threads"),
+        Thing::Lock | Thing::RLock | Thing::Event | Thing::Condition => format!("{thing:?}()"),
     }
 }
 
@@ -148,9 +154,26 @@ impl Program {
             }
             Op::Touch(span) => (format!("touch_memory({})", ms(span)), None),
             Op::Copy(span) => (format!("copy_data({})", ms(span)), None),
+            Op::Ask { of, limit, again } => {
+                let until = if *again { "while not " } else { "" };
+                (format!("{until}{}, limit={}", self.show_asked(of), ms(limit)), None)
+            }
+            Op::Take(thing) => (format!("thing{thing}.acquire()"), None),
+            Op::GiveBack(thing) => (format!("thing{thing}.release()"), None),
+            Op::Inside(thing, body) => (format!("call_c_that_locks(thing{thing}):"), Some(body)),
+            Op::Parallel(thing, span) => (format!("thing{thing}.collect()  # {}", ms(span)), None),
+            Op::Spawn(function) => (format!("create_task({}())", self.name(*function)), None),
             Op::Await(awaiting) => (format!("await {}", self.show_await(awaiting)), None),
         };
         (text, body)
+    }
+
+    fn show_asked(&self, asked: &Asked) -> String {
+        match asked {
+            Asked::Item(thing) => format!("thing{thing}.get()"),
+            Asked::Notice(thing) => format!("thing{thing}.wait()"),
+            Asked::Answer(span, peer) => format!("poll({peer:?}, answers after {})", ms(span)),
+        }
     }
 
     fn show_await(&self, awaiting: &Awaiting) -> String {
@@ -170,7 +193,7 @@ impl Program {
 fn mentions(steps: &[Step], functions: &mut Vec<FnId>, things: &mut BTreeSet<usize>) {
     for step in steps {
         match &step.op {
-            Op::Call(function) | Op::Join(function) | Op::Start(function) => {
+            Op::Call(function) | Op::Join(function) | Op::Start(function) | Op::Spawn(function) => {
                 functions.push(*function);
             }
             Op::Submit { to, function, .. } | Op::Await(Awaiting::Executor(to, function)) => {
@@ -180,7 +203,10 @@ fn mentions(steps: &[Step], functions: &mut Vec<FnId>, things: &mut BTreeSet<usi
             Op::Repeat(_, body) | Op::Forever(body) | Op::Every { body, .. } => {
                 mentions(body, functions, things);
             }
-            Op::With(thing, body) | Op::AsyncWith(thing, body) | Op::ByHand(thing, _, body) => {
+            Op::With(thing, body)
+            | Op::AsyncWith(thing, body)
+            | Op::Inside(thing, body)
+            | Op::ByHand(thing, _, body) => {
                 things.insert(*thing);
                 mentions(body, functions, things);
             }
@@ -188,6 +214,10 @@ fn mentions(steps: &[Step], functions: &mut Vec<FnId>, things: &mut BTreeSet<usi
             | Op::Put(thing)
             | Op::EventWait(thing)
             | Op::EventSet(thing)
+            | Op::Take(thing)
+            | Op::GiveBack(thing)
+            | Op::Parallel(thing, _)
+            | Op::Ask { of: Asked::Item(thing) | Asked::Notice(thing), .. }
             | Op::Await(Awaiting::Get(thing)) => drop(things.insert(*thing)),
             _ => (),
         }

@@ -7,7 +7,8 @@
 //!
 //! What it promises: nothing reaches the file that the recorder could not know. In particular:
 //! without switch records there are only samples, and no record names a waker, which takes root.
-//! What is missing on purpose: spans, events and metrics of the program, native stacks.
+//! What is missing on purpose: spans, events and metrics of the program, raw native stacks: native
+//! code has names already, as in a capture that left its host.
 
 pub mod sampler;
 mod sampling;
@@ -16,11 +17,13 @@ mod task_samples;
 
 use std::collections::BTreeMap;
 
-use capture::write::CaptureWriter;
+use capture::write::{checksum, CaptureWriter};
 use format::block::{pack_pair, Head, State, BLOCK_WORDS, HEADER_WORDS};
+use format::chunk::SYMBOLS;
 use format::json::{texts, Object};
-use format::record::{flag, header, Kind, STILL_OUT};
+use format::record::{flag, header, Kind, Sample, STILL_OUT};
 use format::region::{thread, THREAD_WORDS};
+use format::symbols::Placed;
 use format::{off_cpu, own_span};
 
 use crate::engine::{Request, START_NS};
@@ -36,6 +39,20 @@ const LONG_NS: u64 = MS;
 const REFUSED: &str = "off: perf_event_open: operation not permitted";
 /// The name of all requests.
 const REQUEST: &str = "GET /";
+
+/// Bytes of the end mark of a file.
+const END_BYTES: usize = 12 + 16;
+
+/// The file with one more chunk in front of its end mark.
+fn with_chunk(mut file: Vec<u8>, tag: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let end = file.split_off(file.len() - END_BYTES);
+    file.extend(tag);
+    file.extend((payload.len() as u32).to_le_bytes());
+    file.extend(checksum(tag, payload).to_le_bytes());
+    file.extend(payload);
+    file.extend(end);
+    file
+}
 
 /// A thread's block under way.
 struct Open {
@@ -86,6 +103,8 @@ pub struct Recorder {
     loss: (u64, Random),
     end_ns: u64,
     lost: u64,
+    /// Samples that have native frames.
+    native: Vec<Placed>,
 }
 
 impl Recorder {
@@ -105,6 +124,7 @@ impl Recorder {
             loss: (program.loss_percent, Random::of(program.seed, 2)),
             end_ns: START_NS,
             lost: 0,
+            native: Vec::new(),
         }
     }
 
@@ -126,6 +146,16 @@ impl Recorder {
         if let Some(line) = self.threads.get_mut(&owner) {
             line.records += 1;
         }
+    }
+
+    /// A sample; the native frames of its stack go beside.
+    pub fn sample(&mut self, sample: &Sample) {
+        let stack = self.tables.without_native(sample.stack);
+        if stack != sample.stack {
+            let (tid, t_ns) = (sample.tid, sample.t_ns);
+            self.native.push(Placed { tid, t_ns, stack: sample.stack });
+        }
+        self.append(SAMPLER, &Sample { stack, ..*sample }.encode(), sample.t_ns);
     }
 
     fn close_block(&mut self, owner: u32, now: u64) {
@@ -280,7 +310,9 @@ impl Recorder {
         for (_, block) in &self.full {
             writer.block(block)?;
         }
-        writer.finish(0)
+        let file = writer.finish(0)?;
+        let symbols = self.tables.symbols(self.native.clone());
+        Ok(if symbols.is_empty() { file } else { with_chunk(file, SYMBOLS, &symbols.encode()) })
     }
 
     fn thread_table(&self) -> Vec<u64> {

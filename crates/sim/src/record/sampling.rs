@@ -23,12 +23,16 @@ const PASS_NS: u64 = 25 * US;
 const RECORD_NS: u64 = 400;
 const LOOK_NS: (u64, u64) = (9 * US, 26 * US);
 
+/// The lock that a Condition makes for each wait is mostly at the address of the one before: so
+/// many wake-ups of a thread have one.
+const ALLOCATED_AGAIN: u64 = 16;
+
 impl<'p> World<'p> {
     /// The sampler's wait for its next pass, and that.
     pub(crate) fn rest_of_sampler(&mut self) -> Vec<Micro<'p>> {
         let pause = self.sampler.pause_ns(self.now);
         let (on, kind, until) = (On::Rest, WaitKind::Sleep, Some(pause));
-        let wait = Wait { on, kind, until, limited: true, target: None };
+        let wait = Wait { on, kind, until, limited: true, limit_ns: 0, target: None };
         let drain = RECORD_NS * std::mem::take(&mut self.sampler.drained);
         let left = PASS_NS + drain.min(MS);
         vec![Micro::Sleep(wait), Micro::Do(Effect::Pass), Micro::Cpu { left, how: Cpu::Free }]
@@ -137,8 +141,7 @@ impl<'p> World<'p> {
     }
 
     fn write_sample(&mut self, sample: &Sample) {
-        let sampler = self.sampler.tid;
-        self.recorder.append(sampler, &sample.encode(), sample.t_ns);
+        self.recorder.sample(sample);
     }
 
     /// Samples the next thread of the pass; the pass ends where there is none.
@@ -207,7 +210,11 @@ impl<'p> World<'p> {
     fn describe(&self, tid: Tid, wait: &Wait, close: bool, sample: &mut Sample) {
         sample.wait = wait.kind;
         if wait.limited {
-            sample.timeout_ns = wait.until.map_or(1, |until| until.saturating_sub(self.now).max(2));
+            let until = match wait.limit_ns {
+                0 => wait.until,
+                limit_ns => Some(self.threads[tid].since + limit_ns),
+            };
+            sample.timeout_ns = until.map_or(1, |until| until.saturating_sub(self.now).max(2));
         }
         match (wait.kind, wait.target) {
             (WaitKind::Futex, _) => sample.target = self.futex_of(tid, wait.on),
@@ -225,7 +232,11 @@ impl<'p> World<'p> {
         match on {
             On::Lock(thing) => object_of(thing) + 16,
             On::Work(thing) => object_of(thing) + 32,
-            _ => 0x7f20_0000_0000 + tid as u64 * 65_536 + self.threads[tid].epoch % 512 * 64,
+            _ => {
+                0x7f20_0000_0000
+                    + tid as u64 * 65_536
+                    + self.threads[tid].epoch / ALLOCATED_AGAIN % 512 * 64
+            }
         }
     }
 
@@ -257,6 +268,7 @@ impl<'p> World<'p> {
     /// The resource behind a futex, and its holder, as far as the interpreter shows it.
     fn find_holder(&self, tid: Tid, wait: &Wait, sample: &mut Sample) {
         match wait.on {
+            On::Lock(thing) if self.program.things[thing] == Thing::Hidden => (),
             On::Lock(thing) => {
                 sample.lock = object_of(thing);
                 let state = &self.things[thing];

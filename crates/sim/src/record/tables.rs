@@ -1,13 +1,16 @@
 //! Names, code and stacks, each once: the tables of a capture, and those of the truth.
 //!
 //! How it works: what is known is found by a hash, what is new is added behind the others; an id is
-//! never changed. The words are those of `format::region`.
+//! never changed. The words are those of `format::region`. Native code has its names in a table of
+//! its own, as a capture has them that left its host (`format::symbols`): the id of a stack with a
+//! native frame innermost has the bit `OWN`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use format::block::pack_pair;
 use format::region::code_flag;
+use format::symbols::{self, Symbols, OWN};
 
 use crate::program::lib_frames::Lib;
 use crate::program::{FnId, Op, Program, Step, STDLIB};
@@ -64,6 +67,7 @@ pub struct Tables {
     /// Parent, code, line.
     stacks: Vec<(u32, u32, u32)>,
     stack_ids: Map<(u32, u32, u32)>,
+    native: Symbols,
 }
 
 impl Tables {
@@ -91,6 +95,52 @@ impl Tables {
         self.codes.len() as u32
     }
 
+    /// The stack `parent` with a frame of native code above it.
+    fn native(&mut self, parent: u32, frame: &Lib) -> u32 {
+        let own = &mut self.native;
+        let mut name = |text: &str| match own.names.iter().position(|name| name == text) {
+            Some(id) => id as u32,
+            None => {
+                own.names.push(text.to_owned());
+                own.names.len() as u32 - 1
+            }
+        };
+        let (function, file) = (name(frame.function), name(frame.file));
+        // An interpreter's frame called it, or other native code did.
+        let inner = parent != 0 && (parent & OWN == 0 || self.is_inner(parent));
+        let code = symbols::Code { function, file, inner };
+        let own = &mut self.native;
+        let code = own.codes.iter().position(|known| *known == code).unwrap_or_else(|| {
+            own.codes.push(code);
+            own.codes.len() - 1
+        });
+        let node = symbols::Node { parent, code: code as u32, line: 0 };
+        let node = own.nodes.iter().position(|known| *known == node).unwrap_or_else(|| {
+            own.nodes.push(node);
+            own.nodes.len() - 1
+        });
+        OWN | node as u32
+    }
+
+    fn is_inner(&self, stack: u32) -> bool {
+        let node = self.native.nodes.get((stack & !OWN) as usize);
+        node.and_then(|node| self.native.codes.get(node.code as usize)).is_some_and(|c| c.inner)
+    }
+
+    /// The stack without its native frames, which is what the interpreter shows.
+    pub fn without_native(&self, stack: u32) -> u32 {
+        let mut stack = stack;
+        while stack & OWN != 0 {
+            stack = self.native.nodes.get((stack & !OWN) as usize).map_or(0, |node| node.parent);
+        }
+        stack
+    }
+
+    /// The names of native code, for these samples.
+    pub fn symbols(&self, samples: Vec<symbols::Placed>) -> Symbols {
+        Symbols { samples, ..self.native.clone() }
+    }
+
     fn stack(&mut self, parent: u32, code: u32, line: u32) -> u32 {
         let key = (parent, code, line);
         if let Some(id) = self.stack_ids.get(&key) {
@@ -104,6 +154,9 @@ impl Tables {
 
     /// The stack `parent` with a frame of the interpreter's library above it.
     pub fn library(&mut self, parent: u32, frame: &'static Lib) -> u32 {
+        if frame.is_native() {
+            return self.native(parent, frame);
+        }
         let key = std::ptr::from_ref(frame) as usize;
         let code = match self.library.get(&key) {
             Some(code) => *code,
@@ -139,6 +192,13 @@ impl Tables {
     pub fn frames(&self, stack: u32) -> impl Iterator<Item = (&str, &str, u32)> {
         let mut next = stack;
         std::iter::from_fn(move || {
+            if next & OWN != 0 {
+                let node = self.native.nodes.get((next & !OWN) as usize)?;
+                let code = self.native.codes.get(node.code as usize)?;
+                next = node.parent;
+                let text = |id: u32| self.native.names.get(id as usize).map_or("?", String::as_str);
+                return Some((text(code.function), text(code.file), node.line));
+            }
             let (parent, code, line) = *self.stacks.get((next as usize).checked_sub(1)?)?;
             next = parent;
             let code = self.codes.get((code as usize).checked_sub(1)?)?;
@@ -170,7 +230,7 @@ fn releases(body: &[Step]) -> bool {
     body.iter().any(|step| match &step.op {
         Op::ByHand(..) => true,
         Op::Repeat(_, body) | Op::Forever(body) | Op::Every { body, .. } => releases(body),
-        Op::With(_, body) | Op::AsyncWith(_, body) => releases(body),
+        Op::With(_, body) | Op::AsyncWith(_, body) | Op::Inside(_, body) => releases(body),
         _ => false,
     })
 }

@@ -1,7 +1,7 @@
 //! A defect, and what it made of a program: what a request calls, the right answer.
 
 use crate::program::maker::Maker;
-use crate::program::{Answer, Host, Op, Server};
+use crate::program::{Answer, Host, Op, Server, Silent};
 
 /// A way to be wrong.
 pub struct Defect {
@@ -27,6 +27,10 @@ pub struct Ill {
     pub host: Host,
     /// Functions that are right as the place.
     pub places: Vec<String>,
+    /// Clients that send nothing.
+    pub silent: Option<Silent>,
+    /// Threads or workers that serve, where that matters.
+    pub serving: Option<u32>,
 }
 
 impl Ill {
@@ -39,6 +43,8 @@ impl Ill {
             slow_ms: 180,
             host,
             places: vec![maker.name(function)],
+            silent: None,
+            serving: None,
         }
     }
 

@@ -3,10 +3,13 @@
 //! How it works: a defect makes the functions and things it needs and says what a request calls
 //! (`Ill::op`), whether every request does, and the right answer. In the healthy twin the same
 //! functions do little. `own` is what the request's own thread does; in `others` another thread or
-//! process is to blame; `tasks` are of event loops.
+//! process is to blame; `tasks` are of event loops; `asking` are waits with a time limit; `crowded`
+//! are waits whose holder is hidden or far away.
 //!
 //! To add one: a function and a row of `DEFECTS`.
 
+mod asking;
+mod crowded;
 pub mod ill;
 mod others;
 mod own;
@@ -18,6 +21,10 @@ use super::Server;
 
 /// Threads.
 const THREADS: &[Server] = &[Server::Threads, Server::Workers];
+/// A pool of workers.
+const WORKERS: &[Server] = &[Server::Workers];
+/// One thread.
+const SYNC: &[Server] = &[Server::Sync];
 /// The event loop.
 const LOOP: &[Server] = &[Server::Loop];
 
@@ -74,4 +81,20 @@ pub const DEFECTS: &[Defect] = &[
     Defect { name: "lock_convoy", servers: THREADS, make: others::lock_convoy },
     Defect { name: "downstream_library", servers: THREADS, make: own::downstream_library },
     Defect { name: "mailbox", servers: THREADS, make: others::mailbox },
+    Defect { name: "slices_socket", servers: THREADS, make: asking::slices_socket },
+    Defect { name: "slices_event", servers: THREADS, make: asking::slices_event },
+    Defect { name: "slices_queue", servers: THREADS, make: asking::slices_queue },
+    Defect { name: "notice_lost", servers: THREADS, make: asking::notice_lost },
+    Defect { name: "notice_stopped", servers: THREADS, make: asking::notice_stopped },
+    Defect { name: "half_sleep", servers: THREADS, make: asking::half_sleep },
+    Defect { name: "half_answer", servers: THREADS, make: asking::half_answer },
+    Defect { name: "hidden_lock", servers: THREADS, make: crowded::hidden_lock },
+    Defect { name: "hidden_permits", servers: THREADS, make: crowded::hidden_permits },
+    Defect { name: "hops_queue", servers: THREADS, make: crowded::hops_queue },
+    Defect { name: "hops_lock", servers: THREADS, make: crowded::hops_lock },
+    Defect { name: "client_silent", servers: SYNC, make: crowded::client_silent },
+    Defect { name: "workers_kept", servers: WORKERS, make: crowded::workers_kept },
+    Defect { name: "loop_crowd", servers: LOOP, make: crowded::loop_crowd },
+    Defect { name: "loop_starved", servers: LOOP, make: crowded::loop_starved },
+    Defect { name: "native_threads", servers: THREADS, make: crowded::native_threads },
 ];

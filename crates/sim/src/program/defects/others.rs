@@ -146,14 +146,14 @@ pub fn gil_crowd(maker: &mut Maker, host: Host) -> Ill {
 }
 
 pub fn gc_elsewhere(maker: &mut Maker, host: Host) -> Ill {
-    let length = maker.random.between(200, 500) * MS;
+    let length = maker.trouble_of(200, 500);
     let keeper = keeper(maker, vec![Op::Collect(about(length))], |call| call);
     let victim = maker.function(Vec::new());
     Ill::other(maker, victim, keeper, "gc-pause", host).nowhere().slow_ms(120)
 }
 
 pub fn fork_elsewhere(maker: &mut Maker, host: Host) -> Ill {
-    let length = maker.random.between(200, 450) * MS;
+    let length = maker.trouble_of(200, 450);
     let child = Op::Wait(Outside::Child, about(3 * MS), "child process true".to_owned());
     let keeper = keeper(maker, vec![Op::Fork(about(length)), child], |call| call);
     let victim = maker.function(Vec::new());

@@ -129,7 +129,7 @@ pub fn cpu_digest(maker: &mut Maker, host: Host) -> Ill {
 }
 
 pub fn gc_asked(maker: &mut Maker, host: Host) -> Ill {
-    let length = maker.random.between(200, 500) * MS;
+    let length = maker.trouble_of(200, 500);
     let sick = vec![Op::Collect(about(length))];
     let function = guilty(maker, sick, vec![Op::Collect(about(300 * US))]);
     Ill::own(maker, function, "gc-pause", host).slow_ms(120)
@@ -150,7 +150,7 @@ pub fn import_late(maker: &mut Maker, host: Host) -> Ill {
 }
 
 pub fn fork_large(maker: &mut Maker, host: Host) -> Ill {
-    let length = maker.random.between(200, 450) * MS;
+    let length = maker.trouble_of(200, 450);
     let child = wait(Outside::Child, 3 * MS, "child process true");
     let function = guilty(maker, vec![Op::Fork(about(length)), child], Vec::new());
     Ill::own(maker, function, "fork", host).slow_ms(150)
