@@ -1,5 +1,5 @@
-//! Defects in which what a request waits for names no holder, is behind another wait, or comes before
-//! its handler; and loops and libraries that work for long in parts.
+//! Defects in which what a request waits for names no holder, is behind another wait, or comes
+//! before its handler; and loops and libraries that work for long in parts.
 
 use super::ill::Ill;
 use crate::program::maker::{bare, Maker};
