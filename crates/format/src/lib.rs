@@ -28,3 +28,4 @@ pub mod traceparent;
 pub mod usage;
 pub mod wait;
 pub mod wake;
+mod words;

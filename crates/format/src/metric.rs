@@ -8,7 +8,7 @@
 //! ```
 //! Median and percentile are computed from the values that were kept, the other numbers from all.
 
-use crate::record::Attributes;
+use crate::words::Attributes;
 
 /// The flag of a gauge that was only changed in the window, not set.
 pub const DELTA: u16 = 1 << 8;

@@ -14,7 +14,7 @@
 //! waker's stack. A reader that does not know the flag finds no sample for it and ignores it.
 
 use crate::block::{pack_pair, unpack_pair};
-use crate::record::{header, Kind, MAX_WORDS};
+use crate::words::{header, Kind, MAX_WORDS};
 
 /// Words of the record in front of the stack's.
 const FIXED: usize = 4;

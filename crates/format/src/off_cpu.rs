@@ -7,7 +7,7 @@
 //!  flags: PREEMPTED; above, the number of the CPU it came back to, and one: 0 is not known
 //! ```
 
-use crate::record::{header, Kind};
+use crate::words::{header, Kind};
 
 /// It was preempted: it was runnable for the whole interval.
 const PREEMPTED: u16 = 1;

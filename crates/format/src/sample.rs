@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use crate::block::unpack_pair;
-use crate::record::{flag, header, Kind};
 use crate::wait::{HolderSource, WaitKind};
+use crate::words::{flag, header, Kind};
 
 /// A sample's values; see the table on top of `record`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@
 //! thread on which it began, if it ended on another one. `span` of a `Link` is the id of the span
 //! (or of the request's root span) that has the link.
 
-use crate::record::Attributes;
+use crate::words::Attributes;
 
 /// The key of the attribute that holds the header `tracestate`.
 pub const TRACESTATE: &str = "tracestate";

@@ -3,7 +3,7 @@
 //! The samplers derive it from the system call that the thread is blocked in and its arguments; the
 //! diagnosis reads it. The numbers are part of the capture format: never reuse one.
 
-use crate::record::{header, Kind};
+use crate::words::{header, Kind};
 
 /// In a sample's target, between the path of a file whose lock is waited for and its holder:
 /// `/run/x.lock, held by process 4711 (spooler)`, `..., held by this process`.

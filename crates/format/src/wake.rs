@@ -7,7 +7,7 @@
 //! ```
 //! Wakeups are recorded of some threads only, and not at all times: a missing record means nothing.
 
-use crate::record::{header, Kind};
+use crate::words::{header, Kind};
 
 /// The waker: what ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
