@@ -4,7 +4,7 @@
 //! it is for, with candidates; all inferences that can answer a question are one list. `best` asks
 //! them, and takes the candidate with the largest weight (`evidence`). An inference may also find
 //! that no thread of this process ended the wait, or that the one which did is none that may be
-//! named: that is a candidate without a blocker, and outweighs guesses of who ended it.
+//! named: that is a candidate without a blocker, and outweighs a guess at the thread.
 //!
 //! ```text
 //!   owner        A   1e9        kernel's record   nobody  1e7
