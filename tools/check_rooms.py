@@ -94,7 +94,6 @@ IN_CYCLES = {
     "recorder": 8,
     "ring": 2,
     "samplers": 10,
-    "sys": 12,
     "tables": 16,
     "view": 3,
 }

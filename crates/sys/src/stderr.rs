@@ -13,7 +13,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ours;
+use crate::ours::{mark, with_hosts};
 
 /// What number 2 led to when it was stored; `CLOSED`; 0: not stored. Written once, read before each
 /// line. Relaxed: nothing else depends on it.
@@ -24,14 +24,14 @@ const CLOSED: u64 = 2;
 /// Stores number 2 as stderr if it is open. The first call counts, also for forked children: what
 /// has the number later may be anything.
 pub fn note() {
-    let now = ours::with_hosts(libc::STDERR_FILENO, ours::mark).flatten().unwrap_or(CLOSED);
+    let now = with_hosts(libc::STDERR_FILENO, mark).flatten().unwrap_or(CLOSED);
     let _ = NOTED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Whether `fd`, which leads to what the host's number 2 does, leads to a stderr.
 pub(crate) fn is_stderr(fd: RawFd) -> bool {
     let noted = NOTED.load(Ordering::Relaxed);
-    match ours::mark(fd) {
+    match mark(fd) {
         None => false,
         Some(mark) => noted == 0 || mark == noted || is_usual(fd),
     }
@@ -59,7 +59,7 @@ fn is_usual(fd: RawFd) -> bool {
 pub fn line(text: &str) {
     let line = [text.as_bytes(), b"\n"].concat();
     // None: it is closed.
-    let _ = ours::with_hosts(libc::STDERR_FILENO, |stderr| {
+    let _ = with_hosts(libc::STDERR_FILENO, |stderr| {
         if is_stderr(stderr) {
             put(stderr, &line);
         }

@@ -7,8 +7,9 @@
 //! What is missing on purpose: the members of an epoll instance. They take a read of its fdinfo
 //! (`crate::epoll`), and waiting on one is what idle event loops do.
 
+use super::nr;
 use super::timeout::{length, microseconds, milliseconds, Timeout};
-use super::{nr, Polled, Wait, WaitKind, NAMED};
+use super::wait::{Polled, Wait, WaitKind, NAMED};
 use crate::fds;
 use crate::mem::Reader;
 

@@ -19,6 +19,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::kernel::kernel_ns;
 use crate::cell::StaticRef;
 use crate::claim::Claim;
 
@@ -128,7 +129,7 @@ pub fn follow() {
     }
     let newest = NEWEST.load(Ordering::Relaxed);
     let wait = if newest == 0 { FIRST_NS } else { NEXT_NS };
-    if super::kernel_ns().saturating_sub(ns) >= wait {
+    if kernel_ns().saturating_sub(ns) >= wait {
         next_line((tsc, ns), newest);
     }
 }
@@ -201,7 +202,7 @@ fn pair() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..PAIRS {
         let before = counter();
-        let ns = super::kernel_ns();
+        let ns = kernel_ns();
         let took = counter().wrapping_sub(before);
         if took < best.0 {
             best = (took, before, ns);

@@ -6,20 +6,17 @@
 //! multiplication once `follow` has been called for a while (`line` has how); elsewhere one vDSO
 //! call, 20-25 ns.
 
+mod kernel;
 mod line;
 
+pub use kernel::kernel_ns;
+use kernel::read_ns;
 pub use line::{follow, state, Following};
 
 /// Nanoseconds of CLOCK_MONOTONIC. Async-signal-safe.
 #[inline]
 pub fn now_ns() -> u64 {
     line::now_ns().unwrap_or_else(|| read_ns(libc::CLOCK_MONOTONIC))
-}
-
-/// Nanoseconds of CLOCK_MONOTONIC, from the kernel.
-#[inline]
-pub fn kernel_ns() -> u64 {
-    read_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since the Unix epoch (CLOCK_REALTIME); only for names and for the epoch pair of a
@@ -49,15 +46,6 @@ pub fn thread_cpu_ns() -> u64 {
 /// CPU time of the whole process in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-#[inline]
-fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid timespec we own; the ids used in this file exist on every Linux we
-    // support, so the call cannot fail, and if it did `ts` would stay zero.
-    unsafe { libc::clock_gettime(clock, &mut ts) };
-    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// The host's table.
@@ -128,6 +128,16 @@ pub(super) fn borrow(host: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just returned it as a new descriptor, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the
+/// host's. None: nothing is open there.
+pub(crate) fn with_hosts<T>(fd: RawFd, ask: impl FnOnce(RawFd) -> T) -> Option<T> {
+    if !is_apart() {
+        return Some(ask(fd));
+    }
+    let borrowed = borrow(fd).ok()?;
+    Some(ask(borrowed.as_raw_fd()))
 }
 
 /// Descriptors open in tables of ours.

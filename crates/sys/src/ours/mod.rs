@@ -21,13 +21,15 @@ pub use allowance::{
     look_around, most, open_in_all, Counts,
 };
 
-pub(crate) use apart::{heritage, inherit};
+pub(crate) use apart::{heritage, inherit, with_hosts};
 pub use apart::{is_apart, move_apart};
 
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+pub(crate) use table::mark;
 
 use table::Entry;
 
@@ -162,22 +164,6 @@ pub fn own_stderr() -> io::Result<OwnedFd> {
         true => Ok(copy),
         false => Err(io::Error::from_raw_os_error(libc::EBADF)),
     }
-}
-
-/// What a descriptor of the calling thread's table leads to, as one word; always odd. None:
-/// nothing.
-pub(crate) fn mark(fd: RawFd) -> Option<u64> {
-    table::mark(fd)
-}
-
-/// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the
-/// host's. None: nothing is open there.
-pub(crate) fn with_hosts<T>(fd: RawFd, ask: impl FnOnce(RawFd) -> T) -> Option<T> {
-    if !is_apart() {
-        return Some(ask(fd));
-    }
-    let borrowed = apart::borrow(fd).ok()?;
-    Some(ask(borrowed.as_raw_fd()))
 }
 
 /// How many descriptors of ours are open in the host's table.

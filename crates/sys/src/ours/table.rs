@@ -36,9 +36,9 @@ pub(super) struct Entry {
     slot: usize,
 }
 
-/// What a descriptor leads to, as one word: never 0. None: nothing is open there. Two system calls
-/// for a perf event, else one, 0.2 us. Async-signal-safe.
-pub(super) fn mark(fd: RawFd) -> Option<u64> {
+/// What a descriptor of the calling thread's table leads to, as one word, always odd. None: nothing
+/// is open there. Two system calls for a perf event, else one, 0.2 us. Async-signal-safe.
+pub(crate) fn mark(fd: RawFd) -> Option<u64> {
     // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
     let stat = unsafe {
         let mut stat: libc::stat = std::mem::zeroed();

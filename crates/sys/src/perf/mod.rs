@@ -51,14 +51,17 @@
 //! the rings, and the process's own account of the threads on each CPU.
 
 mod attr;
+mod limits;
 mod refused;
 mod ring;
+mod switch;
 mod user_stack;
 mod waker_stacks;
 mod wakings;
 mod watch;
 
 pub use refused::Refused;
+pub use switch::{Switch, SwitchKind, Waker};
 pub use user_stack::{Seen, STACK_BYTES};
 pub use waker_stacks::{Take, WakerStacks, Woke, MOST_WAKERS};
 pub use wakings::{Wakings, MOST_FOLLOWED};
@@ -67,78 +70,21 @@ pub use watch::Watch;
 use crate::fork::Mark;
 use crate::ours::{self, Fd};
 use crate::{clock, task};
+use limits::{descriptor_budget, none_left, online_cpus, page_bytes};
+use refused::TRACEPOINT;
 use ring::Ring;
+use std::ffi::CString;
 use std::io;
 use std::sync::atomic::{fence, Ordering};
 
 /// `Refused::errno` of a thread that has ended.
 pub const GONE: i32 = libc::ESRCH;
 
-/// What happened to a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SwitchKind {
-    /// It got a CPU.
-    In,
-    /// It gave its CPU up: it blocked.
-    Out,
-    /// Its CPU was taken away while it could have gone on.
-    Preempted,
-    /// It became runnable: its wait was ended. Recorded of threads that are followed.
-    Woken {
-        /// The waker.
-        by: Waker,
-    },
-    /// Of no thread (`tid` is 0): records of this CPU are missing, or may be, from this time on.
-    Lost {
-        /// Until then; `u64::MAX`: until the drain that delivers this is over (`released_ns`).
-        until_ns: u64,
-    },
-}
-
-/// What ended a thread's wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Waker {
-    /// An interrupt: a timer, a device, the network.
-    Kernel,
-    /// A thread of this process, by its tid.
-    Thread(u32),
-    /// Another process or a kernel thread, by its pid.
-    Process(u32),
-}
-
-/// One context switch of one thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
-    /// CLOCK_MONOTONIC, as `clock::now_ns`.
-    pub t_ns: u64,
-    /// The thread.
-    pub tid: u32,
-    /// The CPU it came to or left.
-    pub cpu: u16,
-    /// Which way.
-    pub kind: SwitchKind,
-}
-
-/// Counters of what went wrong, since the stream was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Records the kernel dropped because a ring was full.
-    lost: u64,
-    /// Records that are not valid; each one costs the rest of its ring at that moment.
-    garbled: u64,
-    /// Records that came twice, because a thread was covered twice.
-    repeated: u64,
-}
-
 /// Bytes of records each ring should hold, first choice and last.
 const RING_BYTES: (usize, usize) = (64 * 1024, 8 * 1024);
 
 /// How often the list of threads is read before those that still appear are left out.
 const LIST_ROUNDS: usize = 32;
-
-/// Most descriptors a stream takes, whatever the limit of the host: 4096 events are about 5 MB of
-/// kernel memory.
-const MAX_EVENTS: usize = 4096;
 
 /// The switches of this process, as they happen. One reader; may move between threads.
 pub struct SwitchStream {
@@ -290,6 +236,50 @@ impl SwitchStream {
         }
     }
 
+    /// Records from now on the wakeups of these threads (at most `MOST_FOLLOWED`; the rest is left
+    /// out), and no others. Without threads it ends. Errors: the previous list remains.
+    ///
+    /// Blocks the caller for about 100 us a CPU, the first time for 1 ms, since the kernel patches
+    /// itself then (`examples/costs.rs`): for a thread of ours.
+    pub fn follow(&mut self, wakings: &mut Wakings, tids: &[u32]) -> Result<(), Refused> {
+        let refused = |e: io::Error| Refused::new(TRACEPOINT, &e);
+        if !self.is_ours() || tids.is_empty() {
+            self.wakings.clear();
+            return Ok(());
+        }
+        // Both are open for a moment.
+        if self.descriptors() + self.rings.len() > descriptor_budget() {
+            return Err(none_left());
+        }
+        let list: Vec<String> =
+            tids.iter().take(MOST_FOLLOWED).map(|tid| format!("pid=={tid}")).collect();
+        let list = CString::new(list.join("||")).map_err(|e| refused(e.into()))?;
+        wakings.settle()?;
+        let mut events = Vec::with_capacity(self.rings.len());
+        for ring in &mut self.rings {
+            let event = match attr::open_tracepoint(wakings.id(), ring.cpu()) {
+                // The CPU went offline.
+                Err(e) if e.raw_os_error() == Some(libc::ENODEV) => continue,
+                event => event.map_err(refused)?,
+            };
+            attr::filter(&event, &list).map_err(refused)?;
+            attr::redirect(&event, ring.holder()).map_err(refused)?;
+            ring.wakings = Some(wakings.layout());
+            events.push(event);
+        }
+        for event in &events {
+            attr::enable(event, true).map_err(refused)?;
+        }
+        // The old events are closed after the new ones are open: no wakeup falls between them.
+        self.wakings = events;
+        Ok(())
+    }
+
+    /// Whether wakeups of any thread are recorded.
+    pub fn follows(&self) -> bool {
+        !self.wakings.is_empty()
+    }
+
     fn is_ours(&self) -> bool {
         self.home.is_here()
     }
@@ -351,12 +341,6 @@ impl SwitchStream {
     }
 }
 
-/// There is no room for another descriptor of ours.
-fn none_left() -> Refused {
-    ours::count_refused();
-    Refused::new("perf_event_open", &io::Error::from_raw_os_error(libc::EMFILE))
-}
-
 /// The ring with the earliest record, and until when it stays so: the earliest of the others or
 /// `until`, whichever comes first.
 fn earliest(rings: &[Ring], until: u64) -> Option<(usize, u64)> {
@@ -395,41 +379,6 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
     let holder = attr::open_holder(cpu).map_err(|e| Refused::new("perf_event_open", &e))?;
     let bytes = bytes.max(page_bytes());
     Ring::map(cpu, holder, bytes, page_bytes()).map_err(|e| Refused::new("mmap of a ring", &e))
-}
-
-/// How many events may be open: half of the descriptors that we may keep open in all, less the few
-/// that other code needs.
-fn descriptor_budget() -> usize {
-    const OF_OTHERS: usize = 8;
-    match ours::is_tight() {
-        true => 0,
-        false => (ours::most().saturating_sub(OF_OTHERS) / 2).min(MAX_EVENTS),
-    }
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: sysconf reads a constant of the system.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
-}
-
-fn online_cpus() -> Vec<u16> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    parse_cpus(&text).unwrap_or_else(|| {
-        // SAFETY: sysconf reads a number of the system.
-        let n = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-        (0..u16::try_from(n).unwrap_or(1).max(1)).collect()
-    })
-}
-
-/// The kernel's list format: "0-3,8,10-11". None for anything else.
-fn parse_cpus(text: &str) -> Option<Vec<u16>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(from.parse::<u16>().ok()?..=to.parse::<u16>().ok()?);
-    }
-    (!cpus.is_empty()).then_some(cpus)
 }
 
 #[cfg(test)]

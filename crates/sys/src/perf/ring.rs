@@ -23,8 +23,8 @@
 //! record that cannot be right (size zero, odd or past the head) costs what is left of the ring and
 //! is counted.
 
+use super::switch::{Switch, SwitchKind, Waker};
 use super::wakings::Layout;
-use super::{Switch, SwitchKind, Tally, Waker};
 use crate::clock;
 use crate::mem::{self, Piece};
 use crate::ours::Fd;
@@ -45,6 +45,17 @@ const ROOM_BYTES: u64 = 256;
 const MOST_PREFETCHED: u64 = 8192;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+
+/// Counters of what went wrong, since the stream was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Records the kernel dropped because a ring was full.
+    pub(super) lost: u64,
+    /// Records that are not valid; each one costs the rest of its ring at that moment.
+    pub(super) garbled: u64,
+    /// Records that came twice, because a thread was covered twice.
+    pub(super) repeated: u64,
+}
 
 /// The mapped memory. `base` is null once forgotten.
 pub(super) struct Mapping {

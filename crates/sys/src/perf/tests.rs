@@ -1,6 +1,7 @@
 //! Records made by hand, good and bad; real switches are in the crate's tests folder.
 
-use super::ring::Records;
+use super::limits::parse_cpus;
+use super::ring::{Records, Tally};
 use super::wakings::Layout;
 use super::*;
 

@@ -31,11 +31,12 @@
 //! What is missing on purpose: the kernel's call chains, which follow frame pointers that release
 //! builds do not have; aarch64, as `watch`.
 
+use super::attr;
+use super::limits::{descriptor_budget, none_left, online_cpus, page_bytes};
 use super::refused::{Refused, TRACEPOINT};
 use super::ring::Mapping;
 use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
 use super::wakings::{Layout, Wakings, MOST_FOLLOWED};
-use super::{attr, descriptor_budget, online_cpus, page_bytes};
 use crate::fork::Mark;
 use crate::ours::{self, Fd};
 use std::ffi::CString;
@@ -147,7 +148,7 @@ impl WakerStacks {
         let mut cpus = online_cpus();
         // Two a CPU, and one more for a moment.
         if 3 * cpus.len() > descriptor_budget() || !ours::has_room(cpus.len()) {
-            return Err(super::none_left());
+            return Err(none_left());
         }
         cpus.retain(|cpu| !self.rings.iter().any(|ring| ring.cpu == *cpu));
         let mut bytes = RING_BYTES.0;

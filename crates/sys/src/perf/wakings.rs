@@ -31,10 +31,10 @@
 //!
 //! The wakers' stacks are in rings of their own: `waker_stacks`.
 
+use super::attr;
+use super::limits::online_cpus;
 use super::refused::{Refused, OTHER_IDS, READING, TRACEPOINT};
-use super::{attr, descriptor_budget, online_cpus, SwitchStream};
 use crate::ours::Fd;
-use std::ffi::CString;
 use std::io;
 
 /// The largest number of followed threads: the kernel evaluates their list at each wakeup on the
@@ -126,7 +126,7 @@ impl Wakings {
     }
 
     /// Puts the kernel's hook in.
-    fn settle(&mut self) -> Result<(), Refused> {
+    pub(super) fn settle(&mut self) -> Result<(), Refused> {
         if self.anchor.is_none() {
             let cpu = online_cpus().first().copied().unwrap_or(0);
             let anchor = attr::open_tracepoint(self.id, cpu);
@@ -166,50 +166,4 @@ fn read() -> io::Result<Wakings> {
         }
     }
     Err(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOENT)))
-}
-
-impl SwitchStream {
-    /// Records from now on the wakeups of these threads (at most `MOST_FOLLOWED`; the rest is left
-    /// out), and no others. Without threads it ends. Errors: the previous list remains.
-    ///
-    /// Blocks the caller for about 100 us a CPU, the first time for 1 ms, since the kernel patches
-    /// itself then (`examples/costs.rs`): for a thread of ours.
-    pub fn follow(&mut self, wakings: &mut Wakings, tids: &[u32]) -> Result<(), Refused> {
-        let refused = |e: io::Error| Refused::new(TRACEPOINT, &e);
-        if !self.is_ours() || tids.is_empty() {
-            self.wakings.clear();
-            return Ok(());
-        }
-        // Both are open for a moment.
-        if self.descriptors() + self.rings.len() > descriptor_budget() {
-            return Err(super::none_left());
-        }
-        let list: Vec<String> =
-            tids.iter().take(MOST_FOLLOWED).map(|tid| format!("pid=={tid}")).collect();
-        let list = CString::new(list.join("||")).map_err(|e| refused(e.into()))?;
-        wakings.settle()?;
-        let mut events = Vec::with_capacity(self.rings.len());
-        for ring in &mut self.rings {
-            let event = match attr::open_tracepoint(wakings.id, ring.cpu()) {
-                // The CPU went offline.
-                Err(e) if e.raw_os_error() == Some(libc::ENODEV) => continue,
-                event => event.map_err(refused)?,
-            };
-            attr::filter(&event, &list).map_err(refused)?;
-            attr::redirect(&event, ring.holder()).map_err(refused)?;
-            ring.wakings = Some(wakings.layout);
-            events.push(event);
-        }
-        for event in &events {
-            attr::enable(event, true).map_err(refused)?;
-        }
-        // The old events are closed after the new ones are open: no wakeup falls between them.
-        self.wakings = events;
-        Ok(())
-    }
-
-    /// Whether wakeups of any thread are recorded.
-    pub fn follows(&self) -> bool {
-        !self.wakings.is_empty()
-    }
 }

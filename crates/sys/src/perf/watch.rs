@@ -27,6 +27,7 @@
 //! understands yet.
 
 use super::attr::{self, WatchOf};
+use super::limits::{none_left, page_bytes};
 use super::refused::Refused;
 use super::ring::Mapping;
 use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
@@ -68,12 +69,12 @@ impl Watch {
             return Err(Refused::new("perf_event_open", &error));
         }
         if !ours::has_room(1) {
-            return Err(super::none_left());
+            return Err(none_left());
         }
         let stack_bytes = STACK_BYTES as u32;
         let of = WatchOf { tid, period_ns, registers: REGISTERS, stack_bytes };
         let event = attr::open_watch(&of).map_err(|e| Refused::new("perf_event_open", &e))?;
-        let page = super::page_bytes();
+        let page = page_bytes();
         let map = Mapping::new(&event, RING_BYTES.max(page), page)
             .map_err(|e| Refused::new("mmap of a ring", &e))?;
         Ok(Watch { event, map, at: 0, on: false, tally: Tally::default() })
