@@ -91,7 +91,6 @@ IN_CYCLES = {
     "metrics": 3,
     "openmetrics": 4,
     "python": 11,
-    "recorder": 8,
     "ring": 2,
     "samplers": 10,
     "tables": 16,

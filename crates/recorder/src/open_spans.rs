@@ -13,7 +13,8 @@ use std::cell::Cell;
 use format::region::losses;
 use ring::{OpenLine, OpenPlace};
 
-use crate::recorder::{current, Recorder};
+use crate::current::current;
+use crate::recorder::Recorder;
 
 thread_local! {
     /// No destructor: a signal handler and an ending thread may use it.

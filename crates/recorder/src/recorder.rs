@@ -1,17 +1,13 @@
-//! The recorder of this process: region, tables, open requests, limits.
+//! What the records of a process share: region, tables, open requests, limits.
 //!
-//! How it works: one word, `TAKERS`, has a bit for each consumer of records; a record loads it
-//! first. The recorder itself is made once a process and never freed, so a record may hold it at
-//! any time.
-//!
-//! What it promises: off, one load and a branch. A forked child shares nothing with its parent.
+//! It is made once a process and never freed, so a record may hold it at any time. Which one
+//! records now is in `current`.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use format::region::word;
 use ring::{Region, Tables};
-use sys::cell::StaticRef;
 use sys::nap::Nap;
 
 use crate::failures::{ErrorJudge, Failures};
@@ -38,13 +34,6 @@ pub struct Recorder {
     pub(crate) twice: Twice,
 }
 
-static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// The consumers of records: bit 0 the black box, the others sessions. A bit without a recorder: a
-/// forked child that sleeps, and records as soon as it is woken. Relaxed: a record more or less
-/// around a switch does no harm; CURRENT and the sessions are published on their own.
-static TAKERS: AtomicU64 = AtomicU64::new(0);
-/// The black box's bit.
-pub(crate) const BLACK_BOX: u64 = 1;
 /// Epochs in use so far. A child continues where its parent was. Relaxed: only uniqueness matters.
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
@@ -160,88 +149,4 @@ impl Recorder {
         }
         name
     }
-}
-
-/// Makes `recorder` the one that records, and turns the black box on.
-pub fn install(recorder: &'static Recorder) {
-    crate::thread::hook_ends();
-    CURRENT.set(Some(recorder));
-    resume();
-}
-
-/// The recorder, also while paused.
-#[inline]
-pub fn current() -> Option<&'static Recorder> {
-    CURRENT.get()
-}
-
-/// Whether there is a consumer of records now, or would be once woken. One load.
-#[inline]
-pub fn is_on() -> bool {
-    takers() != 0
-}
-
-/// The epoch of the recorder if there is a consumer of records now; 0: there is none.
-#[inline]
-pub fn on_epoch() -> u32 {
-    match takers() {
-        0 => 0,
-        _ => CURRENT.get().map_or(0, Recorder::epoch),
-    }
-}
-
-/// As `on_epoch`, and in a child that sleeps since its fork `wake` is called first. Costs a caller
-/// one load and a branch while nothing records.
-#[inline]
-pub fn on_epoch_or(wake: fn()) -> u32 {
-    if takers() == 0 {
-        return 0;
-    }
-    match CURRENT.get() {
-        Some(recorder) => recorder.epoch(),
-        None => {
-            wake();
-            on_epoch()
-        }
-    }
-}
-
-/// All consumers of records, a bit each.
-#[inline]
-pub(crate) fn takers() -> u64 {
-    TAKERS.load(Ordering::Relaxed)
-}
-
-/// Adds or removes consumers.
-pub(crate) fn set_takers(bits: u64, on: bool) {
-    if on {
-        TAKERS.fetch_or(bits, Ordering::Relaxed);
-    } else {
-        TAKERS.fetch_and(!bits, Ordering::Relaxed);
-    }
-}
-
-/// Stops recording into the black box; what was recorded stays.
-pub fn pause() {
-    set_takers(BLACK_BOX, false);
-}
-
-/// Records into the black box again, if there is a recorder.
-pub fn resume() {
-    set_takers(BLACK_BOX, CURRENT.get().is_some());
-}
-
-/// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
-pub fn sleep() {
-    set_takers(BLACK_BOX, true);
-}
-
-/// In a forked child: no recorder any more. The parent's object stays in memory, unused; its
-/// address is returned so that its mapping can be given back.
-pub(crate) fn uninstall() -> Option<&'static Recorder> {
-    set_takers(u64::MAX, false);
-    crate::session::forget_all();
-    let old = CURRENT.get();
-    CURRENT.set(None);
-    old
 }

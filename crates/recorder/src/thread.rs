@@ -15,7 +15,8 @@ use std::sync::atomic::{compiler_fence, Ordering};
 use format::region::losses;
 use ring::{Class, Newcomer, Writer};
 
-use crate::recorder::{current, Recorder};
+use crate::current::{current, uninstall};
+use crate::recorder::Recorder;
 
 /// Lanes: records inside records inside records. Deeper records are dropped and counted.
 const LANES: usize = 3;
@@ -152,5 +153,5 @@ pub fn forget_after_fork() -> Option<&'static Recorder> {
             }
         }
     });
-    crate::recorder::uninstall()
+    uninstall()
 }

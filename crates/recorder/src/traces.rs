@@ -12,8 +12,9 @@ use format::record::{Builder, Kind, MAX_WORDS};
 use format::trace::{Link, Trace};
 use format::traceparent::Remote;
 
-use crate::recorder::{current, is_on};
-use crate::{innermost_span, Attribute};
+use crate::current::{current, is_on};
+use crate::open_spans::innermost_span;
+use crate::records::{finish, Attribute};
 
 /// Records the ids, kind or status of a request or span.
 pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
@@ -21,7 +22,7 @@ pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
         let now = sys::clock::now_ns();
         let made =
             Builder::<MAX_WORDS>::new(Kind::Trace, told.flags(), told.message, &told.words());
-        crate::finish(made, attributes, now);
+        finish(made, attributes, now);
     }
 }
 
@@ -29,7 +30,7 @@ pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
 pub fn link(link: &Link, attributes: &[Attribute<'_>]) {
     if is_on() {
         let made = Builder::<MAX_WORDS>::new(Kind::Link, link.flags(), 0, &link.words());
-        crate::finish(made, attributes, sys::clock::now_ns());
+        finish(made, attributes, sys::clock::now_ns());
     }
 }
 

@@ -10,16 +10,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
-use format::record::{flag, header, Kind};
-use format::region::losses;
 use format::trace::{self, Trace};
 
-use crate::failures::{self, Failed, Question};
-use crate::latency::Slow;
-use crate::recorder::{current, is_on};
-use crate::rollups::Done;
-use crate::twice;
-use crate::{append, put_span, Attribute};
+use crate::failures::Failed;
 
 /// Slots in the table; a power of two. Requests beyond these are judged only when they end.
 const SLOTS: usize = 4096;
@@ -109,7 +102,13 @@ impl OpenTable {
         OpenTable { slots, serial: AtomicU64::new(1), high: AtomicUsize::new(0), freed }
     }
 
-    fn enter(&self, begin_ns: u64, name: ring::Name, tid: u32, on_loop: bool) -> Option<u64> {
+    pub(crate) fn enter(
+        &self,
+        begin_ns: u64,
+        name: ring::Name,
+        tid: u32,
+        on_loop: bool,
+    ) -> Option<u64> {
         // Relaxed: only uniqueness matters.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let start = tid as usize % SPREAD;
@@ -153,17 +152,17 @@ impl OpenTable {
         self.serial.load(Ordering::Relaxed).saturating_sub(1)
     }
 
-    fn untracked(&self) -> u64 {
+    pub(crate) fn untracked(&self) -> u64 {
         (self.serial.fetch_add(1, Ordering::Relaxed) << 12) | UNTRACKED
     }
 
-    fn rename(&self, id: u64, name: ring::Name) {
+    pub(crate) fn rename(&self, id: u64, name: ring::Name) {
         let Some(slot) = self.slot(id) else { return };
         let (_, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
         slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
     }
 
-    fn set_task(&self, id: u64, task: u64) {
+    pub(crate) fn set_task(&self, id: u64, task: u64) {
         let Some(slot) = self.slot(id) else { return };
         if slot.on_loop.load(Ordering::Relaxed) == 0 {
             return;
@@ -187,7 +186,7 @@ impl OpenTable {
         free.unwrap_or(last).store(own, Ordering::Relaxed);
     }
 
-    fn set_failed(&self, id: u64, failed: Failed) {
+    pub(crate) fn set_failed(&self, id: u64, failed: Failed) {
         let Some(slot) = self.slot(id) else { return };
         if failed.has_no_type() && slot.failed.load(Ordering::Relaxed) != 0 {
             return;
@@ -243,7 +242,7 @@ impl OpenTable {
 
     /// Frees the slot; returns its name, whether it ran on a loop, and how it failed, if it was
     /// tracked.
-    fn leave(&self, id: u64) -> Option<(ring::Name, bool, Failed)> {
+    pub(crate) fn leave(&self, id: u64) -> Option<(ring::Name, bool, Failed)> {
         let slot = self.slot(id)?;
         let (name, _) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
         let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
@@ -301,114 +300,3 @@ impl OpenTable {
 
 /// Id of a slot that is being filled.
 const CLAIMED: u64 = u64::MAX;
-
-impl Request {
-    /// No request: what `begin` gives while recording is off.
-    pub const NONE: Request = Request { id: 0, begin_ns: 0 };
-
-    /// Begins a request on the calling thread. `name` comes from `Recorder::request_name`;
-    /// `waited_ns` is how long ago it arrived, when it had to wait for its handler.
-    pub fn begin(name: ring::Name, on_loop: bool, waited_ns: u64) -> Request {
-        let (true, Some(recorder)) = (is_on(), current()) else {
-            return Request::NONE;
-        };
-        let now = sys::clock::now_ns();
-        let begin_ns = now.saturating_sub(waited_ns);
-        let open = recorder.open_requests();
-        let id =
-            open.enter(begin_ns, name, sys::thread::cached_tid(), on_loop).unwrap_or_else(|| {
-                recorder.region().lose(losses::REQUESTS_UNTRACKED, 1);
-                open.untracked()
-            });
-        recorder.nap().wake();
-        let flags = if on_loop { flag::ASYNC } else { 0 };
-        let record = [header(Kind::RequestBegin, 4, flags, name), begin_ns, id, now];
-        append(&record, now);
-        if waited_ns >= twice::LONG_NS {
-            recorder.twice.post(record);
-        }
-        Request { id, begin_ns }
-    }
-
-    /// Gives it another name (a route known only later).
-    pub fn rename(self, name: ring::Name) {
-        if let Some(recorder) = current() {
-            recorder.open_requests().rename(self.id, name);
-        }
-    }
-
-    /// Stores the address of the task that works for it; only for a request on an event loop. Cost:
-    /// two loads, one store.
-    pub fn set_task(self, task: u64) {
-        if let (true, Some(recorder)) = (self.id != 0, current()) {
-            recorder.open_requests().set_task(self.id, task);
-        }
-    }
-
-    /// Stores that it failed, with the name of the error's type ("": none). Its end is an error
-    /// then, whatever `end` is called with. A lookup under a lock.
-    pub fn fail(self, kind: &str) {
-        let (true, Some(recorder)) = (self.id != 0, current()) else {
-            return;
-        };
-        let bits = recorder.failures().bits_of(kind);
-        let name = match kind {
-            "" => 0,
-            _ => recorder.tables().classed(ring::Class::Target, kind),
-        };
-        recorder.open_requests().set_failed(self.id, Failed::new(name, bits));
-    }
-
-    /// Ends it under its present name; `fallback` names a request that the table had no room for.
-    /// Posts it to the trigger if it took too long, and calls the program's predicate.
-    pub fn end(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
-        if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
-            failures::ask(recorder, question);
-        }
-    }
-
-    /// As `end`, for a place where no code of the program may run (a destructor, a garbage
-    /// collection): the predicate is called by the next `ask_postponed`.
-    pub fn end_unasked(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
-        if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
-            failures::postpone(recorder, question);
-        }
-    }
-
-    fn finish(
-        self,
-        fallback: ring::Name,
-        error: bool,
-        attributes: &[Attribute<'_>],
-    ) -> Option<(&'static crate::Recorder, Question)> {
-        let recorder = current().filter(|_| self.id != 0)?;
-        // Before its slot is freed, and only if exemplars are shown.
-        let told = match recorder.latencies().is_on() {
-            true => recorder.open_requests().trace(self.id),
-            false => None,
-        };
-        let left = recorder.open_requests().leave(self.id);
-        let (name, on_loop, failed) = left.unwrap_or((fallback, false, Failed::default()));
-        let error = error || failed.is();
-        let now = sys::clock::now_ns();
-        let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
-        let fixed @ [begin_ns, end_ns, id] = [self.begin_ns, now, self.id];
-        if is_on() {
-            put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
-        }
-        let took_ns = now.saturating_sub(self.begin_ns);
-        let (slow, typical_ns) = recorder.limits().ended(self.id, name, took_ns);
-        if is_on() {
-            let done = Done { took_ns, typical_ns, slow, failed: error };
-            recorder.rollups().ended(name, done);
-        }
-        if slow && is_on() {
-            let head = header(Kind::RequestEnd, 4, flags, name);
-            recorder.twice.post([head, begin_ns, end_ns, id]);
-        }
-        let trace = told.map_or(0, |told| told.trace);
-        recorder.latencies().ended(name, Slow { id: self.id, took_ns, at_ns: now, trace });
-        recorder.failures().ended(self.id, name, error, failed);
-        Some((recorder, Question { id: self.id, name, took_ns, error }))
-    }
-}

@@ -1,0 +1,6 @@
+//! Requests that have begun and not ended: their table, and a request's begin and end.
+
+mod request;
+mod table;
+
+pub use table::{OpenRequest, OpenTable, Request};
