@@ -88,7 +88,6 @@ IN_CYCLES = {
     "capture": 7,
     "cli": 2,
     "export": 16,
-    "metrics": 3,
     "openmetrics": 4,
     "python": 11,
     "ring": 2,

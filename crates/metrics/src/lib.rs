@@ -25,6 +25,10 @@ mod merge;
 #[cfg(all(loom, test))]
 mod models;
 #[cfg(not(loom))]
+mod own;
+#[cfg(not(loom))]
+mod refused;
+#[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
 mod series;
@@ -38,8 +42,10 @@ pub use cell::Cell;
 #[cfg(not(loom))]
 pub use local::{count, count_at_once, count_float, gauge_add, gauge_set, member, value};
 #[cfg(not(loom))]
-pub use registry::{registry, Refused, Registry, Tables, DEFAULT_SERIES, MOST_BYTES, MOST_SERIES};
+pub use refused::Refused;
 #[cfg(not(loom))]
-pub use series::{Key, Series};
+pub use registry::{registry, Registry, Tables, DEFAULT_SERIES, MOST_BYTES};
+#[cfg(not(loom))]
+pub use series::{Key, Series, MOST_SERIES};
 #[cfg(not(loom))]
 pub use shard::{Shard, MOST_SHARDS};

@@ -1,39 +1,19 @@
-//! The calling thread's shard.
+//! Counting by the calling thread, into its own shard.
 //!
 //! How it works: a thread claims a shard at its first count and gives it back when it ends. Counts
 //! from inside a count (a signal handler, a hook of the allocator), from a thread that ends, or
 //! from more threads than there are shards, go to the shared shard, which any thread may use at any
 //! time.
 
-use std::cell::Cell;
 use std::sync::atomic::{compiler_fence, Ordering};
 
 use crate::cell::MOST_EXACT;
+use crate::own::{Own, INSIDE, OWN, UNREADY};
 use crate::registry::registry;
 use crate::series::Series;
 use crate::shard::Shard;
 
-/// Values of `ready` that are no generation. This one: there is no shard to use at once.
-const UNREADY: u64 = u64::MAX;
-/// A count is going on.
-const INSIDE: u64 = u64::MAX - 1;
-
-struct Own {
-    /// The generation that may count into `shard` at once, or one of the two values above.
-    /// Comparing this one word with the registry's mark answers all: counting is on, the shard is
-    /// of this process and this thread, and no count is going on.
-    ready: Cell<u64>,
-    /// The generation in which a shard was requested; 0: not yet.
-    mark: Cell<u64>,
-    /// None: no shard was free.
-    shard: Cell<Option<&'static Shard>>,
-}
-
 thread_local! {
-    /// No destructor, so it can be used to the thread's last instruction.
-    static OWN: Own = const {
-        Own { ready: Cell::new(UNREADY), mark: Cell::new(0), shard: Cell::new(None) }
-    };
     static END: End = const { End };
 }
 
@@ -99,18 +79,6 @@ fn beside(own: &Own, mark: u64, count: impl FnOnce(&'static Shard)) {
         Some(shard) => inside(own, mark, || count(shard)),
         None => count(registry().shared()),
     }
-}
-
-/// In a forked child: the shard was the parent's. A count that the fork interrupted is still going
-/// on.
-pub(crate) fn forget() {
-    OWN.with(|own| {
-        own.shard.set(None);
-        own.mark.set(0);
-        if own.ready.get() != INSIDE {
-            own.ready.set(UNREADY);
-        }
-    });
 }
 
 /// Adds to a counter if that takes a few instructions only: it has no rate, and this thread has

@@ -13,13 +13,12 @@ use sys::cell::StaticRef;
 use sys::shelf::Shelf;
 
 use crate::bank::Banks;
-use crate::series::{Key, Series};
+use crate::refused::Refused;
+use crate::series::{Key, Series, MOST_SERIES};
 use crate::shard::{Shard, MOST_SHARDS, PAGE};
 use crate::window::{Kind, Reading};
-use crate::{local, merge};
+use crate::{merge, own};
 
-/// The largest number of series.
-pub const MOST_SERIES: usize = 8192;
 /// The number of series by default.
 pub const DEFAULT_SERIES: usize = 2000;
 /// The largest number of bytes of banks (everything but counters) in all shards.
@@ -28,28 +27,6 @@ pub const MOST_BYTES: usize = 32 << 20;
 const FEW_TAGS: usize = 8;
 /// At least half empty, so that every probe ends soon.
 const SLOTS: usize = 16_384;
-
-/// What became of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Refused {
-    /// It is kept.
-    No,
-    /// It is not a finite number, or the sum would not be one.
-    Value,
-    /// No place for it at this instant: all banks were busy, in every round.
-    Busy,
-}
-
-impl From<Option<bool>> for Refused {
-    fn from(kept: Option<bool>) -> Refused {
-        match kept {
-            Some(true) => Refused::No,
-            Some(false) => Refused::Value,
-            None => Refused::Busy,
-        }
-    }
-}
 
 /// The large tables; all zero at first, so they take no room in a binary.
 pub struct Tables {
@@ -108,7 +85,7 @@ pub fn registry() -> &'static Registry {
 }
 
 extern "C" fn on_fork_child() {
-    local::forget();
+    own::forget();
     REGISTRY.after_fork_child();
 }
 
@@ -219,7 +196,7 @@ impl Registry {
         let slot = self.slots.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         // Two threads that enter the same new series at once use up a slot.
         let made = key.make(slot);
-        if !self.tables.shared.prepare(self, &made) {
+        if !self.tables.shared.prepare(|bytes| self.take_bytes(bytes), &made) {
             return None;
         }
         let (_, series) = self.tables.series.find_or_add(hash, |series| key.is(series), || made)?;
@@ -308,16 +285,17 @@ impl Registry {
             return;
         }
         // Without bytes for banks of its own the thread uses the shared ones, which are there.
-        let own = shard.banks(self, series).map(|banks| put(shard, banks));
+        let take_bytes = |bytes| self.take_bytes(bytes);
+        let own = shard.banks(take_bytes, series).map(|banks| put(shard, banks));
         let done = own.or_else(|| {
-            self.tables.shared.banks(self, series).map(|b| put(&self.tables.shared, b))
+            self.tables.shared.banks(take_bytes, series).map(|b| put(&self.tables.shared, b))
         });
         if done != Some(Refused::No) {
             self.refuse_value();
         }
     }
 
-    pub(crate) fn take_bytes(&self, bytes: usize) -> bool {
+    fn take_bytes(&self, bytes: usize) -> bool {
         let more = |taken: usize| (taken + bytes <= MOST_BYTES).then_some(taken + bytes);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }

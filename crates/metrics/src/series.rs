@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::window::{Id, Kind};
 
+/// The largest number of series.
+pub const MOST_SERIES: usize = 8192;
 /// The largest number of bytes of a name, a tag's key, a tag's value.
 pub const MOST_TEXT: usize = 255;
 /// The largest number of tags of a series.

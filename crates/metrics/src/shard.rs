@@ -6,8 +6,8 @@ use sys::cell::StaticRef;
 
 use crate::bank::{mixed, Bank, Banks};
 use crate::cell::Cell;
-use crate::registry::{Refused, Registry, MOST_SERIES};
-use crate::series::Series;
+use crate::refused::Refused;
+use crate::series::{Series, MOST_SERIES};
 use crate::state::State;
 use crate::window::Kind;
 
@@ -148,14 +148,18 @@ impl Shard {
         banks.with(add).into()
     }
 
-    /// The banks of a series; made at the first use, as far as the registry has bytes left.
-    pub(crate) fn banks(&self, registry: &Registry, series: &Series) -> Option<&'static Banks> {
+    /// The banks of a series; made at the first use, if `take_bytes` grants their bytes.
+    pub(crate) fn banks(
+        &self,
+        take_bytes: impl FnOnce(usize) -> bool,
+        series: &Series,
+    ) -> Option<&'static Banks> {
         let place = &self.page(series.slot / PAGE).banks[series.slot % PAGE];
         if let Some(banks) = place.get() {
             return Some(banks);
         }
         let kind = series.id.kind;
-        if !registry.take_bytes(Banks::bytes(kind, self.shared)) {
+        if !take_bytes(Banks::bytes(kind, self.shared)) {
             return None;
         }
         let seed = std::ptr::from_ref(place) as u64;
@@ -163,9 +167,9 @@ impl Shard {
     }
 
     /// Makes everything that counting a series into this shard needs. False: no bytes left.
-    pub(crate) fn prepare(&self, registry: &Registry, series: &Series) -> bool {
+    pub(crate) fn prepare(&self, take_bytes: impl FnOnce(usize) -> bool, series: &Series) -> bool {
         self.cell(series);
-        series.id.kind == Kind::Counter || self.banks(registry, series).is_some()
+        series.id.kind == Kind::Counter || self.banks(take_bytes, series).is_some()
     }
 
     /// Takes the shard for the caller, emptied of a parent process's counts. False: it has an
