@@ -90,7 +90,6 @@ IN_CYCLES = {
     "export": 16,
     "openmetrics": 4,
     "python": 11,
-    "ring": 2,
     "samplers": 10,
     "tables": 16,
     "view": 3,

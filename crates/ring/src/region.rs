@@ -15,7 +15,6 @@ use format::region::{losses, word, Layout, MAGIC};
 
 use crate::present::Present;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::take::LEFT_BLOCKS;
 
 /// Where a region lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +27,13 @@ pub enum Place {
 
 /// No block: the empty entry of the list of left blocks.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// Half-full blocks waiting for a new owner. More than this many at once are simply closed; their
+/// free part is lost until they come round again.
+#[cfg(not(loom))]
+pub(crate) const LEFT_BLOCKS: usize = 128;
+#[cfg(loom)]
+pub(crate) const LEFT_BLOCKS: usize = 1;
 
 /// The list of left blocks; its parts are cache lines.
 #[repr(align(64))]

@@ -8,18 +8,12 @@ use format::block::{
 use format::record::Kind;
 use format::region::{thread, word};
 
-use crate::region::NONE;
+use crate::region::{LEFT_BLOCKS, NONE};
 use crate::sync::{
     can_take_back, fence, fetch_line, heavy_fence, here, AtomicU32, AtomicU64, Ordering,
 };
 use crate::Region;
 
-/// Half-full blocks waiting for a new owner, `SHELF` of them in a cache line. More than this many
-/// at once are simply closed; their free part is lost until they come round again.
-#[cfg(not(loom))]
-pub(crate) const LEFT_BLOCKS: usize = 128;
-#[cfg(loom)]
-pub(crate) const LEFT_BLOCKS: usize = 1;
 /// Places in one cache line of the list of left blocks. A CPU begins at its own line, so a block
 /// goes to the next thread where its words are in the cache, and CPUs do not pass one line around.
 const SHELF: usize = 16;
