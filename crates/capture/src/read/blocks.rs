@@ -13,16 +13,15 @@ use format::record::{decode, flag, Attributes, Record, Value, STILL_OUT, SWITCHE
 use format::region::OPEN_PLACE_WORDS;
 use format::trace::TRACESTATE;
 
+use super::capture::{Capture, Wanted};
 use super::mend;
 use super::native;
 use super::rows::{
-    Coverage, EventRow, GcRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow,
-    VitalRow,
+    Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text,
+    ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::words;
 use super::thin;
-use super::trace::{LinkRow, TraceRow};
-use super::{Capture, Wanted};
 
 #[derive(Default)]
 struct Run {

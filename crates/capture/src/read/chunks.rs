@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use format::chunk::{self, HEADER_BYTES, MAX_PAYLOAD};
 
-use super::ReadError;
+use super::error::ReadError;
 use crate::write::checksum;
 
 /// The payloads found.

@@ -9,7 +9,9 @@
 //! never stops the reading, it is described in `Capture::damage`.
 
 mod blocks;
+mod capture;
 mod chunks;
+mod error;
 mod mend;
 mod meta;
 mod named;
@@ -20,22 +22,20 @@ mod tame;
 mod thin;
 mod trace;
 
+pub use capture::{Capture, Frame, Wanted};
+pub use error::ReadError;
 pub use meta::Meta;
 pub use rows::{
-    Coverage, EventRow, GcRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow,
-    VitalRow,
+    Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text,
+    ThreadRow, TraceRow, VitalRow,
 };
 pub use tables::{Code, StackNode};
-pub use trace::{LinkRow, SpanIds, TraceRow, Traces};
+pub use trace::{SpanIds, Traces};
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
-use format::record::{Await, Sample};
 use format::symbols::Symbols;
-use format::wake::Wake;
 
 /// Names in a names area given as words; for readers of dead processes' regions.
 pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
@@ -43,188 +43,7 @@ pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
     tables::names(&bytes)
 }
 
-/// Why a file cannot be read at all.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The file could not be opened or read.
-    Io(std::path::PathBuf, std::io::Error),
-    /// Reading it broke off.
-    Broken(std::io::Error),
-    /// It is not a capture: what was found at its start.
-    NotACapture(String),
-    /// It is not a black box: what was found at its start.
-    NotABox(String),
-    /// It is a capture of another version of the format: its number.
-    OtherVersion(u64),
-    /// The parts without which nothing can be read are missing.
-    NothingLeft(String),
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReadError::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            ReadError::Broken(error) => write!(f, "reading it broke off: {error}"),
-            ReadError::NotACapture(found) => write!(
-                f,
-                "not a dashcam capture: begins with {found}, wanted \"DASHCAM 2\"; \
-                 captures end in .dashcam, black boxes of killed processes need `dashcam recover`"
-            ),
-            ReadError::NotABox(found) if found.starts_with("DASHCAM ") => {
-                f.write_str("no black box but a capture: `dashcam why` reads it as it is")
-            }
-            ReadError::NotABox(found) => {
-                write!(f, "no black box, or one cut short: begins with {found:?}")
-            }
-            ReadError::OtherVersion(version) => write!(
-                f,
-                "a dashcam capture of format {version}, this dashcam reads format 2; \
-                 read it with the dashcam that made it"
-            ),
-            ReadError::NothingLeft(what) => write!(f, "capture is damaged beyond reading: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-impl From<std::io::Error> for ReadError {
-    fn from(error: std::io::Error) -> ReadError {
-        ReadError::Broken(error)
-    }
-}
-
-/// Which rows a reader needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// All rows.
-    All,
-    /// What a diagnosis needs. Spans other than the recorder's own are sums only; there are no
-    /// events, and no attributes but those of metrics. Past 131,072 requests one that was not slow
-    /// stands for several (`RequestRow::times`). A tenth of the memory and of the time for a
-    /// program with many spans.
-    Causes,
-}
-
-/// A capture in memory.
-#[derive(Debug, Default)]
-pub struct Capture {
-    /// Service, process, reason, settings, sources, losses.
-    pub meta: Meta,
-    /// Interned names by id.
-    pub names: Vec<String>,
-    /// Code locations; ids count from 1.
-    pub codes: Vec<Code>,
-    /// Stack nodes; ids count from 1.
-    pub stacks: Vec<StackNode>,
-    /// Threads that recorded.
-    pub threads: Vec<ThreadRow>,
-    /// Requests, by begin; open ones have no end. Not all of them for `Wanted::Causes`.
-    pub requests: Vec<RequestRow>,
-    /// Requests that were running when the copy was about to be made; empty if the recorder did not
-    /// list them (a dead process's box, a stream).
-    pub open_at_copy: HashSet<u64>,
-    /// Spans, by begin.
-    pub spans: Vec<SpanRow>,
-    /// For `Wanted::Causes`, instead of `spans`: how many spans of a name a request has, and their
-    /// time in ns, by request and name. If there are very many, sums of a single span are left out.
-    pub span_sums: HashMap<(u64, u32), (usize, u64)>,
-    /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
-    /// `format::own_span`.
-    pub own_spans: Vec<SpanRow>,
-    /// Recorded ids, kinds and statuses, in the order in which they apply; `Traces` joins them with
-    /// what is derived.
-    pub traces: Vec<TraceRow>,
-    /// Links, by time.
-    pub links: Vec<LinkRow>,
-    /// Events, by time.
-    pub events: Vec<EventRow>,
-    /// Samples by thread id, by time.
-    pub samples: HashMap<u32, Vec<Sample>>,
-    /// Awaits of tasks of event loops, by request id, by time; 0: tasks that requests wait for.
-    pub awaits: HashMap<u64, Vec<Await>>,
-    /// Off-CPU intervals by thread id, by time. Those without a CPU are inferred from CPU clocks,
-    /// since their records are lost.
-    pub off_cpu: HashMap<u32, Vec<OffCpu>>,
-    /// Wakeups of some threads (source `wakers`), by thread id, by time. One wakeup may have two
-    /// records.
-    pub wakes: HashMap<u32, Vec<Wake>>,
-    /// Stacks of the wakers at that instant, by the woken thread and the time of the wakeup: of
-    /// threads of this process that run no Python, and not of all.
-    pub waker_stacks: HashMap<(u32, u64), u32>,
-    /// Intervals (from, to) without switch records, because threads were created in a burst or the
-    /// kernel had no room; by time, disjoint. One that has not ended ends at `u64::MAX`.
-    pub switches_paused: Vec<(u64, u64)>,
-    /// Garbage collections, by begin.
-    pub gcs: Vec<GcRow>,
-    /// Tasks: work for requests on other threads, by begin.
-    pub tasks: Vec<TaskRow>,
-    /// Counters of the host and the process, by time.
-    pub vitals: Vec<VitalRow>,
-    /// Windows of metrics.
-    pub metrics: Vec<MetricRow>,
-    /// How much of each thread's records is there, and how much is missing.
-    pub coverage: Vec<Coverage>,
-    /// Blocks that were overwritten while they were copied: their records are missing.
-    pub torn_blocks: u64,
-    /// Rows of `off_cpu` that stand for a lost record.
-    pub switches_mended: u64,
-    /// What is wrong with the file; empty for a whole one.
-    pub damage: Vec<String>,
-}
-
 impl Capture {
-    /// Whether switch records give the times off the CPU of all threads in `[from_ns, to_ns)`,
-    /// except of threads without any. Cost: the number of pauses.
-    pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
-        let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
-        self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
-    }
-
-    /// The wakeup that ended this interval of `tid` off the CPU, if it was recorded.
-    pub fn wake_in(&self, tid: u32, off: &OffCpu) -> Option<&Wake> {
-        let own = self.wakes.get(&tid)?;
-        // After the first wakeup it was runnable: a later one ended nothing.
-        own[own.partition_point(|w| w.t_ns < off.out_ns)..].first().filter(|w| w.t_ns <= off.in_ns)
-    }
-
-    /// The stack of the thread that ended this interval of `tid` off the CPU, at that moment; 0 if
-    /// there is none.
-    pub fn waker_stack_in(&self, tid: u32, off: &OffCpu) -> u32 {
-        let Some(wake) = self.wake_in(tid, off).filter(|_| !self.waker_stacks.is_empty()) else {
-            return 0;
-        };
-        // If there are two records of it, the second may have the stack.
-        let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
-        let first = own.partition_point(|w| w.t_ns < wake.t_ns);
-        let same = own[first..].iter().take_while(|w| w.t_ns <= off.in_ns && w.by == wake.by);
-        let mut stacks = same.filter_map(|w| self.waker_stacks.get(&(tid, w.t_ns)));
-        stacks.next().copied().unwrap_or(0)
-    }
-
-    fn is_woken_at(&self, tid: u32, t_ns: u64) -> bool {
-        let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
-        own.binary_search_by_key(&t_ns, |w| w.t_ns).is_ok()
-    }
-
-    /// Intervals (from, to) in which nothing is known of the thread's switches although it has
-    /// records: pauses, and after each the time until the thread's next record. By time.
-    pub fn blind_times(&self, tid: u32) -> Vec<(u64, u64)> {
-        let off = self.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
-        let until_told = |(from, to): &(u64, u64)| {
-            let next = off.partition_point(|o| o.out_ns < *to);
-            (*from, off.get(next).map_or(u64::MAX, |o| o.out_ns))
-        };
-        let mut out: Vec<(u64, u64)> = Vec::new();
-        for (from, to) in self.switches_paused.iter().map(until_told) {
-            match out.last_mut().filter(|last| last.1 >= from) {
-                Some(last) => last.1 = last.1.max(to),
-                None => out.push((from, to)),
-            }
-        }
-        out
-    }
-
     /// Reads the file at `path`.
     pub fn open(path: &Path) -> Result<Capture, ReadError> {
         Capture::open_for(path, Wanted::All, &mut |_, _| ())
@@ -303,84 +122,4 @@ impl Capture {
     pub fn tame(&mut self) {
         tame::tame(self);
     }
-
-    /// A name by id; "?" when the table does not reach that far.
-    pub fn name(&self, id: u32) -> &str {
-        self.names.get(id as usize).map_or("?", String::as_str)
-    }
-
-    /// The id of a name, if any record has it. Cost: one comparison for each name.
-    pub fn name_id(&self, name: &str) -> Option<u32> {
-        self.names.iter().position(|n| n == name).map(|id| id as u32)
-    }
-
-    /// The frames of a stack, innermost first, at most 4096.
-    pub fn frames(&self, stack: u32) -> impl Iterator<Item = Frame<'_>> {
-        let mut next = stack;
-        let step = move || {
-            let node = self.stacks.get((next as usize).checked_sub(1)?)?;
-            let code = self.codes.get((node.code as usize).checked_sub(1)?);
-            // A parent is always older than its child; anything else is damage and ends the walk.
-            next = if node.parent < next { node.parent } else { 0 };
-            Some(Frame {
-                function: code.map_or("?", |c| self.name(c.function)),
-                file: code.map_or("?", |c| self.name(c.file)),
-                line: node.line,
-                code: node.code,
-                releases: code.is_some_and(|c| c.releases),
-                native: code.is_some_and(|c| c.native || c.inner),
-            })
-        };
-        std::iter::from_fn(step).take(4096)
-    }
-
-    /// The stack without the native frames that its innermost Python frame called; the whole stack
-    /// where there is no other frame.
-    pub fn without_native(&self, stack: u32) -> u32 {
-        let mut next = stack;
-        for _ in 0..4096 {
-            let Some(node) = (next as usize).checked_sub(1).and_then(|i| self.stacks.get(i)) else {
-                return stack;
-            };
-            let code = (node.code as usize).checked_sub(1).and_then(|i| self.codes.get(i));
-            if !code.is_some_and(|c| c.native || c.inner) {
-                return next;
-            }
-            next = if node.parent < next { node.parent } else { 0 };
-        }
-        stack
-    }
-
-    /// The time from which every thread's records are complete: the latest of the threads' oldest
-    /// records, over threads that lost older ones.
-    pub fn common_horizon_ns(&self) -> u64 {
-        let cut = self.coverage.iter().filter(|c| c.missing_before > 0);
-        cut.map(|c| c.from_ns).max().unwrap_or(self.meta.start_ns)
-    }
-
-    /// A thread's name, by kernel id: of the last thread with that id; a name given by the program
-    /// is preferred to the kernel's.
-    pub fn thread_name(&self, tid: u32) -> Option<&str> {
-        let its = || self.threads.iter().filter(|t| t.tid == tid).rev();
-        let alive = |t: &&ThreadRow| t.named && t.end_ns.is_none();
-        its().find(alive).or_else(|| its().next()).map(|t| t.name.as_str())
-    }
-}
-
-/// A resolved stack frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// Qualified name of the function.
-    pub function: &'a str,
-    /// Its file, as the interpreter knows it.
-    pub file: &'a str,
-    /// The line being executed.
-    pub line: u32,
-    /// Id of the code object's entry.
-    pub code: u32,
-    /// Its code names `release`.
-    pub releases: bool,
-    /// Native code without a name yet, or native code that an interpreter's frame called. Frames of
-    /// a program that is native itself do not count once they are named.
-    pub native: bool,
 }

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use format::symbols::{Placed, Symbols, OWN};
 
+use super::capture::Capture;
 use super::tables::{Code, StackNode};
-use super::Capture;
 
 /// Adds the names to the capture's tables, samples and wakeups, which are sorted. `nodes`: how many
 /// stack nodes the capture's own table has.

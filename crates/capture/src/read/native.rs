@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use format::native::NativeStack;
 
+use super::capture::Capture;
 use super::tables::{Code, StackNode};
-use super::Capture;
 
 /// A record's content.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The rows of a capture: one type for each kind of record.
 
 use format::metric::Numbers;
+use format::trace::{Link, Trace};
 
 /// An attribute's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,4 +191,28 @@ pub struct Coverage {
     pub missing_after: u64,
     /// Records dropped: part of the missing ones.
     pub dropped: u64,
+}
+
+/// The ids of a request or span, as recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRow {
+    /// Thread that recorded them: of a span, the thread it ran on.
+    pub tid: u32,
+    /// Place among the thread's records.
+    pub seq: u64,
+    /// The record; a field that is 0 was not set.
+    pub told: Trace,
+    /// Attributes: key, value.
+    pub attributes: Vec<(u32, Text)>,
+}
+
+/// A link to another span, of another trace perhaps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkRow {
+    /// Thread that recorded it.
+    pub tid: u32,
+    /// The record.
+    pub link: Link,
+    /// Attributes: key, value.
+    pub attributes: Vec<(u32, Text)>,
 }

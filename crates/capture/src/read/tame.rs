@@ -3,7 +3,7 @@
 
 use format::record::Sample;
 
-use super::Capture;
+use super::capture::Capture;
 
 /// Times past this are damage (36 years of uptime). The diagnosis adds and doubles.
 const LATEST_NS: u64 = 1 << 60;

@@ -14,36 +14,13 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use format::ids;
-use format::trace::{Link, SpanKind, Status, Trace, BEGIN_THREAD, TRACESTATE};
+use format::trace::{SpanKind, Status, BEGIN_THREAD, TRACESTATE};
 
-use super::{Capture, SpanRow, Text};
+use super::capture::Capture;
+use super::rows::{SpanRow, Text, TraceRow};
 
 /// Open spans that are searched for the one that contains the next.
 const OPEN_MOST: usize = 256;
-
-/// The ids of a request or span, as recorded.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceRow {
-    /// Thread that recorded them: of a span, the thread it ran on.
-    pub tid: u32,
-    /// Place among the thread's records.
-    pub seq: u64,
-    /// The record; a field that is 0 was not set.
-    pub told: Trace,
-    /// Attributes: key, value.
-    pub attributes: Vec<(u32, Text)>,
-}
-
-/// A link to another span, of another trace perhaps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkRow {
-    /// Thread that recorded it.
-    pub tid: u32,
-    /// The record.
-    pub link: Link,
-    /// Attributes: key, value.
-    pub attributes: Vec<(u32, Text)>,
-}
 
 /// Identity of one request's root span, or of one span.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
