@@ -15,10 +15,13 @@
 //! Missing on purpose: no I/O except through the writer that is passed in, and no choice of what to
 //! export.
 
+mod attributes;
 pub mod chrome;
 pub mod folded;
 pub mod frames;
+mod holders;
 pub mod notes;
+mod options;
 pub mod otlp;
 pub mod perfetto;
 pub mod pprof;
@@ -28,6 +31,8 @@ pub mod spans;
 pub mod speedscope;
 pub mod weights;
 pub mod zipkin;
+
+pub use options::{Progress, Value};
 
 use std::io::{self, Write};
 
@@ -105,23 +110,6 @@ impl Format {
         matches!(self, Format::Folded | Format::Speedscope)
     }
 }
-
-/// The weight of a stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Value {
-    /// Wall time, ns.
-    #[default]
-    Wall,
-    /// CPU time, ns.
-    Cpu,
-    /// Time off the CPU, for any reason, ns.
-    OffCpu,
-    /// Number of samples.
-    Samples,
-}
-
-/// Called with the progress of the writing: done, in all; the unit is the format's own.
-pub type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Writes `capture` as `format` into `out`. `value` counts for formats with one value a stack.
 ///

@@ -15,7 +15,8 @@ use analysis::states::Threads;
 use capture::read::Capture;
 use format::metric::Numbers as Told;
 
-use crate::spans::{attributes, put, Spans};
+use crate::attributes::{attributes, put};
+use crate::spans::Spans;
 use crate::{notes, Progress};
 
 /// Spans of one message; a collector takes 20 MiB at most by default.

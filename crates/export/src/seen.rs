@@ -23,7 +23,8 @@ use format::ids;
 use format::record::Await;
 use format::wait::WaitKind;
 
-use crate::spans::{put, thread, Holders};
+use crate::attributes::{put, thread};
+use crate::holders::Holders;
 
 /// A shorter wait is not a span.
 const SHORTEST_NS: u64 = 1_000_000;

@@ -19,18 +19,17 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use ::otlp::traces::{KNOWN_REMOTE, REMOTE, SAMPLED};
-use ::otlp::{Attribute, Kind, Link, Moment, Span, Status, Value};
-use analysis::context::requests_by_id;
+use ::otlp::{Attribute, Kind, Link, Moment, Span, Status};
 use analysis::states::Threads;
-use capture::read::{Capture, EventRow, RequestRow, SpanIds, SpanRow, Text, Traces};
+use capture::read::{Capture, EventRow, RequestRow, SpanIds, SpanRow, Traces};
 use format::ids;
 
+use crate::attributes::{attributes, put, thread};
+use crate::holders::Holders;
 use crate::seen;
 
 /// Moments of one span; further ones are only counted.
 const MOST_MOMENTS: usize = 1000;
-/// Open spans that are examined to find the one around an instant.
-const MOST_OPEN: usize = 256;
 
 /// The spans of a capture.
 #[derive(Debug, Default)]
@@ -60,26 +59,6 @@ impl<'c> Spans<'c> {
         }
         Spans { said, seen }
     }
-}
-
-/// Attributes of a row.
-pub(crate) fn attributes<'c>(capture: &'c Capture, list: &'c [(u32, Text)]) -> Vec<Attribute<'c>> {
-    let value = |value: &'c Text| match value {
-        Text::Int(v) => Value::Int(*v),
-        Text::Float(v) => Value::Float(*v),
-        Text::Bool(v) => Value::Bool(*v),
-        Text::Text(v) => Value::from(v.as_str()),
-    };
-    list.iter().map(|(key, v)| (Cow::Borrowed(capture.name(*key)), value(v))).collect()
-}
-
-/// Adds an attribute of dashcam's own.
-pub(crate) fn put<'c>(
-    list: &mut Vec<Attribute<'c>>,
-    key: &'static str,
-    value: impl Into<Value<'c>>,
-) {
-    list.push((Cow::Borrowed(key), value.into()));
 }
 
 fn identified<'c>(capture: &'c Capture, ids: &SpanIds, error: bool) -> Span<'c> {
@@ -138,12 +117,6 @@ fn route(name: &str) -> Option<(&str, &str)> {
         .filter(|(method, route)| METHODS.contains(method) && route.starts_with('/'))
 }
 
-/// The identity of a thread.
-pub(crate) fn thread<'c>(list: &mut Vec<Attribute<'c>>, threads: &Threads<'c>, tid: u32) {
-    put(list, "thread.id", tid);
-    put(list, "thread.name", threads.name(tid));
-}
-
 fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow, ids: &SpanIds) -> Span<'c> {
     let capture = threads.capture;
     let mut list = attributes(capture, &row.attributes);
@@ -157,60 +130,6 @@ fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow, ids: &SpanIds) -> Span<'c> 
         end_ns: capture.meta.epoch_ns(row.end_ns.max(row.begin_ns)),
         attributes: list,
         ..identified(capture, ids, row.error)
-    }
-}
-
-/// Begin, end, index in `Spans::said`.
-type Held = (u64, u64, usize);
-
-/// Finds the span around an instant or interval, by thread and request.
-pub(crate) struct Holders {
-    /// By begin, outer ones first.
-    spans: HashMap<(u32, u64), Vec<Held>>,
-    /// Index in `Spans::said` of a request's root.
-    roots: HashMap<u64, usize>,
-}
-
-impl Holders {
-    fn new(capture: &Capture) -> Holders {
-        let mut spans: HashMap<(u32, u64), Vec<Held>> = HashMap::new();
-        let first = capture.requests.len();
-        for (row, index) in capture.spans.iter().zip(first..) {
-            let place = spans.entry((row.tid, row.request)).or_default();
-            place.push((row.begin_ns, row.end_ns, index));
-        }
-        for list in spans.values_mut() {
-            list.sort_by_key(|(begin_ns, end_ns, _)| (*begin_ns, Reverse(*end_ns)));
-        }
-        Holders { spans, roots: requests_by_id(capture) }
-    }
-
-    /// The root span of a request.
-    pub(crate) fn root(&self, request: u64) -> Option<usize> {
-        self.roots.get(&request).copied()
-    }
-
-    /// For each interval (begin, end; by begin) of `request` on `tid`: the innermost span that
-    /// holds it, or the request's root.
-    pub(crate) fn around(
-        &self,
-        (tid, request): (u32, u64),
-        stretches: &[(u64, u64)],
-    ) -> Vec<Option<usize>> {
-        let mut spans = self.spans.get(&(tid, request)).into_iter().flatten().peekable();
-        let mut open: Vec<(u64, usize)> = Vec::new();
-        let mut find = |(begin_ns, end_ns): &(u64, u64)| {
-            while let Some((_, span_end_ns, i)) = spans.next_if(|(from, _, _)| from <= begin_ns) {
-                open.push((*span_end_ns, *i));
-            }
-            open.retain(|(span_end_ns, _)| span_end_ns >= begin_ns);
-            let excess = open.len().saturating_sub(MOST_OPEN);
-            open.drain(..excess);
-            let holds = |(span_end_ns, _): &&(u64, usize)| span_end_ns >= end_ns;
-            let found = open.iter().rev().find(holds).map(|(_, i)| *i);
-            found.or_else(|| self.root(request))
-        };
-        stretches.iter().map(&mut find).collect()
     }
 }
 

@@ -8,10 +8,10 @@ use analysis::states::Threads;
 use capture::read::Frame;
 use format::record::Sample;
 
+use super::packets::Packets;
 use super::proto::{
     self, Callstack, InternedData, InternedString, Mapping, PerfSample, TracePacket,
 };
-use super::Packets;
 use crate::frames::Frames;
 
 /// Writes the samples that have a stack.

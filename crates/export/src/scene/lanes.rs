@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::Slice;
+use super::track::Slice;
 
 /// Lanes of a group that are tried before a new lane is taken.
 const MOST_TRIED: usize = 16;

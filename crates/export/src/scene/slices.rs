@@ -7,7 +7,8 @@ use std::io;
 use analysis::states::Threads;
 use capture::read::{RequestRow, SpanRow};
 
-use super::{arg, attributes, nested, Arg, Args, Mark, Slice, Stand, Track, Visit};
+use super::lanes::nested;
+use super::track::{arg, attributes, Arg, Args, Mark, Slice, Stand, Track, Visit};
 
 /// Group of all slices of a thread that nest.
 const ON_THREAD: u64 = 0;

@@ -11,7 +11,8 @@ use capture::read::Capture;
 use format::record::{flag, Await, Sample};
 use format::wait::{HolderSource, WaitKind};
 
-use super::{arg, nested, Arg, Args, Slice, Stand, Track, Visit};
+use super::lanes::nested;
+use super::track::{arg, Arg, Args, Slice, Stand, Track, Visit};
 
 /// A waiting task is sampled again at least this often; a longer gap means that nothing was seen.
 const STALE_NS: u64 = 300_000_000;
