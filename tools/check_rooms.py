@@ -88,7 +88,7 @@ IN_CYCLES = {
     "cli": 2,
     "openmetrics": 4,
     "python": 11,
-    "samplers": 10,
+    "samplers": 8,
     "tables": 16,
     "view": 3,
 }

@@ -30,6 +30,7 @@ pub(crate) mod module;
 pub(crate) mod owner;
 mod signal;
 mod variables;
+mod word;
 
 use std::collections::HashMap;
 use sys::mem::Reader;
@@ -38,6 +39,7 @@ use sys::perf::{Seen, STACK_BYTES};
 use call::{ends_in_call, BEFORE};
 use maps::Maps;
 use signal::Restorers;
+use word::{up, word_at, Word};
 
 /// Most frames of a stack, the innermost ones.
 pub const MOST_FRAMES: usize = 96;
@@ -87,23 +89,6 @@ const MOST_POINTERS: usize = 16;
 /// Further up, a word is kept as such only if it points right below an address of code, as the
 /// frame pointer of a function that has one does; this many at most.
 const MOST_FAR_POINTERS: usize = 16;
-
-/// A word that is kept for now.
-#[derive(Clone, Copy)]
-struct Word {
-    /// Index from the stack pointer.
-    position: u32,
-    address: u64,
-    link: u32,
-    pointer: bool,
-    interrupted: bool,
-}
-
-impl Word {
-    fn code(position: u32, address: u64, link: u32) -> Word {
-        Word { position, address, link, pointer: false, interrupted: false }
-    }
-}
 
 /// An address in a file's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -470,22 +455,4 @@ impl NativeStacks {
         self.files.insert(file, index as u32);
         index as u32
     }
-}
-
-/// Words from the place `from` to where a value points, further up in the copy of the stack at
-/// `sp`; 0: nowhere in it.
-fn up(sp: u64, copied: &[u8], value: u64, from: usize) -> u32 {
-    let at = value.wrapping_sub(sp);
-    let inside = at < copied.len() as u64 && at % 8 == 0;
-    let distance = (at / 8).saturating_sub(from as u64) as u32;
-    if inside {
-        distance
-    } else {
-        0
-    }
-}
-
-fn word_at(copied: &[u8], index: usize) -> u64 {
-    let word = copied.get(index * 8..index * 8 + 8).and_then(|word| word.try_into().ok());
-    word.map(u64::from_le_bytes).unwrap_or_default()
 }

@@ -19,7 +19,7 @@ use format::region::code_flag::{SIGNAL_FP, SIGNAL_PC};
 use sys::mem::Reader;
 
 use super::maps::Maps;
-use super::{up, word_at, Word};
+use super::word::{up, word_at, Word};
 
 /// mov $15, %rax; syscall: `rt_sigreturn`, as the C libraries and Go have it; some move to %eax
 /// only.
