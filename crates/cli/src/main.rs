@@ -12,6 +12,7 @@ mod dump;
 mod dump_text;
 mod exit_code;
 mod export;
+mod export_shared;
 mod flags;
 mod judge;
 mod live;

@@ -13,7 +13,7 @@ use sys::whole_folder::WholeFolder;
 use tables::{Source, Table};
 
 use crate::exit_code::USAGE;
-use crate::export::{not_written, open, refuse_value};
+use crate::export_shared::{not_written, open, refuse_value};
 use crate::progress;
 use crate::read::judged_by;
 
