@@ -122,7 +122,7 @@ thresholds! {
     /// How far around a wait a thread is considered for what it usually does.
     usual_ns: ns = 2_000_000_000;
     /// Between two samples that found a task in one await, or a thread in one burst of work, it was
-    /// there all the while: on a busy service samples are rare.
+    /// there all that time: on a busy service samples are rare.
     one_activity_ns: ns = 3_000_000_000;
     /// One sample of a blocked thread between two switch records may be wrong; so many prove a
     /// record to be missing.

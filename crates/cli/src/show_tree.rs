@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(lines.len(), MOST_LINES + 1);
         assert_eq!(lines[0], "162.0 ms 163 ms wait 162");
         // 1 + 2 + ... + 162 ms.
-        assert_eq!(lines[MOST_LINES], "13,203 ms and 162 shorter");
+        assert_eq!(lines[MOST_LINES], "13.2 s and 162 shorter");
         let events = (0..50).map(|n| event(&format!("* line {n}"), n)).collect();
         assert_eq!(shown(Vec::new(), events).len(), MOST_EVENTS + 1);
     }

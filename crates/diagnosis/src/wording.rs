@@ -1,16 +1,34 @@
 //! Numbers and names as a person reads them: lengths of time, counts, text of the program that was
 //! recorded.
 
-/// `1,006 ms`; one digit below 10 ms; `3.1 µs` of what that would round to nothing.
+/// `1.01 s`, `654 ms`; one digit below 10 ms; `3.1 µs` of what that would round to nothing.
 pub fn ms_text(ms: f64) -> String {
     if ms > 0.0 && ms < 0.05 {
         let us = ms * 1000.0;
         return format!("{us:.*} µs", usize::from(us < 9.95));
     }
-    if ms < 10.0 {
-        return format!("{ms:.1} ms");
+    match ms.round() {
+        whole if whole < 1e3 => offset_text(ms),
+        whole => format!("{} s", seconds_text(whole / 1e3)),
     }
-    format!("{} ms", thousands(ms.round() as u64))
+}
+
+/// A time since a begin, `1,006 ms`: to the millisecond, since two of them are compared.
+pub(crate) fn offset_text(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.1} ms"),
+        ms => format!("{} ms", thousands(ms.round() as u64)),
+    }
+}
+
+/// Three significant digits: `1.01`, `1.2`, `12.3`, `1,204`.
+fn seconds_text(s: f64) -> String {
+    let digits = match s {
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        s => return thousands(s.round() as u64),
+    };
+    format!("{s:.digits$}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `4,812`.
@@ -58,7 +76,12 @@ mod tests {
         assert_eq!(super::thousands(4812), "4,812");
         assert_eq!(super::thousands(1_000_000), "1,000,000");
         assert_eq!(super::thousands(12), "12");
-        assert_eq!(super::ms_text(1006.4), "1,006 ms");
+        assert_eq!(super::ms_text(654.3), "654 ms");
+        assert_eq!(super::ms_text(1006.4), "1.01 s");
+        assert_eq!((super::ms_text(999.6), super::ms_text(1200.0)), ("1 s".into(), "1.2 s".into()));
+        assert_eq!(super::ms_text(12_345.0), "12.3 s");
+        assert_eq!(super::ms_text(1_204_000.0), "1,204 s");
+        assert_eq!(super::offset_text(1006.4), "1,006 ms");
         assert_eq!(super::ms_text(5.06), "5.1 ms");
         assert_eq!(super::ms_text(0.0031), "3.1 µs");
         assert_eq!((super::ms_text(0.0), super::ms_text(0.06)), ("0.0 ms".into(), "0.1 ms".into()));

@@ -44,4 +44,4 @@ def test_nothing_to_blame_is_an_answer_too(bench: Bench) -> None:
     capture = bench.python(PROGRAM.replace("250ms", "9s")).stdout.strip()
     text = bench.dashcam("why", "--md", capture)
     assert text.returncode == 1
-    assert text.stdout.startswith("**Nothing to blame: none of 40 requests took over 9,000 ms")
+    assert text.stdout.startswith("**Nothing to blame: none of 40 requests took over 9 s")

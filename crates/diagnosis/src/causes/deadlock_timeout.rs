@@ -30,9 +30,9 @@ use crate::facts::waiting;
 pub const RULE: Rule = Rule { id: "deadlock-timeout", grounds: Grounds::Circle, claim };
 pub const ROW: Row = Row { sentence, advice };
 
-const ADVICE_NOTICE: &str = "Find out who should have given notice and did not: a notify() or set() \
-     that is missing on one way out (an error, an early return), that came before the wait, or whose \
-     thread is gone.";
+const ADVICE_NOTICE: &str =
+    "Find the thread that should have given notice and did not: a notify() or set() that is missing \
+     on one way out (an error, an early return), that came before the wait, or whose thread is gone.";
 
 const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";

@@ -101,7 +101,7 @@ fn sentence(d: &Described<'_>) -> String {
         Cause::LockWait => format!("{kept}; it waited {}", lock_wait::waited_for(d)),
         Cause::PoolWait => format!("{kept}; it waited {}", pool_wait::waited_for(d)),
         _ if d.starved_ms >= thresholds::doubtful_part() * d.mean_ms => {
-            format!("{kept}{doing}, and got no CPU for {} of the while", ms_text(d.starved_ms))
+            format!("{kept}{doing}, and got no CPU for {} of that time", ms_text(d.starved_ms))
         }
         _ => format!("{kept}{doing}"),
     }

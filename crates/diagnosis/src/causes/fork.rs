@@ -68,7 +68,7 @@ fn sentence(d: &Described<'_>) -> String {
     match d.culprit {
         Some(blocker) => {
             let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-            format!("{who} stood still for {time} while {} forked", blocker.short())
+            format!("{who} waited {time} while {} forked", blocker.short())
         }
         None => {
             let exec =

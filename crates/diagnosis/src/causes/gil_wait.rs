@@ -43,7 +43,7 @@ fn sentence(d: &Described<'_>) -> String {
     let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
     let waited = format!("{who} waited {} for the GIL", d.time());
     match (d.culprit, d.culprit_threads) {
-        (None, _) => format!("{waited}; who held it was not seen"),
+        (None, _) => format!("{waited}; no sample saw the holder"),
         (Some(blocker), 0 | 1) => {
             let thread = d.culprit_thread.unwrap_or("another thread");
             format!("{waited}, held by {} in thread {thread}", blocker.short())

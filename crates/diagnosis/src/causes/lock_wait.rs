@@ -92,7 +92,7 @@ struct Notice {
     what: &'static str,
     /// The notifier's action: `set by`.
     given: &'static str,
-    /// What a notifier that is not known was to do: `who was to ...`.
+    /// What a notifier that is not known was to do: `the thread that was to ...`.
     to: &'static str,
     advice: &'static str,
 }
@@ -221,9 +221,9 @@ pub fn waited_for(d: &Described<'_>) -> String {
     let held = notice.map_or("held", |n| n.given);
     if d.culprit.is_none() {
         return match notice {
-            Some(notice) => format!("{waited}; who was to {} is not known", notice.to),
+            Some(notice) => format!("{waited}; the thread that was to {} is not known", notice.to),
             None if has_known_process(d.resource) => waited,
-            None => format!("{waited}; who held it is not known"),
+            None => format!("{waited}; the holder is not known"),
         };
     }
     let doing =

@@ -47,7 +47,7 @@ const ADVICE_CHAINED: &str =
 
 const ADVICE_ROOM: &str =
     "Shorten what keeps the queue's reader busy, give it more readers, or let \
-     who fills the queue drop what does not fit.";
+     its writers drop what does not fit.";
 
 const ADVICE_ITEM: &str =
     "Look at what puts items into the queue or gives them back (a worker that is busy, a timer, code \
@@ -58,7 +58,7 @@ const ADVICE_UNUSED: &str =
      with a way out (an error, an early return) on which nothing is closed.";
 
 const ADVICE_VAIN: &str =
-    "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
+    "Find what holds the pool's items: code that keeps one for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
 
 /// More workers only wait for more of such clients.
@@ -207,8 +207,9 @@ fn waited_for_other_than_an_item(d: &Described<'_>) -> Option<String> {
             let doing = doing.map_or_else(String::new, |doing| format!(", which {}", doing.text()));
             format!("{what}; most likely {} made it wait{doing}", d.blamed())
         }
-        (Some(what @ (Message | NativeCondition)), None) => {
-            format!("{what}; who was to bring it is not known")
+        (Some(message @ Message), None) => format!("{message}; the sender is not known"),
+        (Some(condition @ NativeCondition), None) => {
+            format!("{condition}; the thread that was to notify it is not known")
         }
         (Some(executor @ Executor), None) => {
             let did = "what its workers did was not recorded (other processes?)";
@@ -265,7 +266,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
             }
         },
         None if d.resource == Some(&Item) => {
-            format!("{waited}; nobody put one in for so long, and who was to is not known")
+            format!("{waited}; none was put in meanwhile, and the thread that was to is not known")
         }
         None if room => format!("{waited}; what kept its reader is not known"),
         None => format!("{waited}; what kept it busy is not known"),

@@ -110,7 +110,7 @@ pub struct Described<'a> {
 }
 
 impl Described<'_> {
-    /// `1,006 ms`; `at least 654 ms` of what had not ended.
+    /// `1.01 s`; `at least 654 ms` of what had not ended.
     pub fn time(&self) -> String {
         let least = if self.still_going_on { "at least " } else { "" };
         format!("{least}{}", ms_text(self.mean_ms))

@@ -29,11 +29,12 @@ pub const ROW: Row = Row { sentence, advice };
 
 const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's; if it waits for something that \
-     is busy, such as a locked database, find out what keeps that busy.";
+     is busy, such as a locked database, find what keeps that busy.";
 
-const ADVICE_LIMIT: &str = "Find out who should have ended the wait and did not (a notify that is \
-     missing or comes before the wait, a thread that is gone); if it is meant as a pause, take it off \
-     the request's path.";
+const ADVICE_LIMIT: &str =
+    "Find the thread that should have ended the wait and did not (a notify that is missing or comes \
+     before the wait, a thread that is gone); if it is meant as a pause, take it off the request's \
+     path.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {

@@ -22,7 +22,7 @@ use crate::facts::threads;
 pub const RULE: Rule = Rule { id: "stopped", grounds: Grounds::Stopped, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 
-const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
+const ADVICE: &str = "Find what stopped the process: debuggers, container freezers, \
      job control, snapshots or migration of the machine.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -68,5 +68,5 @@ pub fn cause_of(gap: &Gap) -> Cause {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    format!("the whole process stood still for {}, dashcam's own thread too", d.time())
+    format!("the whole process was stopped for {}, dashcam's own thread too", d.time())
 }

@@ -331,7 +331,7 @@ fn of_file_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
     one_left(wait.and_then(|wait| left(cx, asked, &wait)))
 }
 
-/// The holder of the lock, in a deadlock that records show: that thread waited most of the while
+/// The holder of the lock, in a deadlock that records show: that thread waited most of the time
 /// for a lock that this one held, itself or through others, or is behind some that blocked each
 /// other so.
 fn of_circle(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
@@ -362,7 +362,7 @@ fn in_deadlock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     None
 }
 
-/// A thread as a candidate, at the place where it was most of the while.
+/// A thread as a candidate, at the place where it was most of the time.
 fn at_main_stack(
     cx: &Context<'_>,
     segment: &Segment<'_>,
@@ -373,7 +373,7 @@ fn at_main_stack(
 }
 
 /// A thread as the holder of a lock, where it released that. None where it was at the waiter's
-/// place most of the while, and waited as well, or had no work then, and held nothing.
+/// place most of the time, and waited as well, or had no work then, and held nothing.
 fn admitted(
     cx: &Context<'_>,
     segment: &Segment<'_>,

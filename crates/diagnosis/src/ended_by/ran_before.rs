@@ -153,7 +153,7 @@ fn ran_shortly_before(
 }
 
 /// The threads that ran when a wait ended and may have ended it: seen during it, not at the
-/// same place or for the same lock, and not waiting for others all the while.
+/// same place or for the same lock, and not waiting for others all that time.
 fn ran_then(
     cx: &Context<'_>,
     segment: &Segment<'_>,

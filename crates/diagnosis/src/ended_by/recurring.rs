@@ -63,7 +63,7 @@ pub(crate) fn by_exits(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverW
     if is_of_nobody_here(slices) {
         return None;
     }
-    // By records, a thread that computed all the while ran before the end by chance; samples show
+    // By records, a thread that computed all that time ran before the end by chance; samples show
     // that it left the function then.
     let estimates = are_estimates(slices);
     let may = |tid: u32, wait: &EndedWait| estimates || computed(cx, tid, wait);
@@ -368,7 +368,7 @@ fn before_each(cx: &Context<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, 
 }
 
 /// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end
-/// by chance; None if it did not run then, or waited for others all the while.
+/// by chance; None if it did not run then, or waited for others all that time.
 fn chance_of(cx: &Context<'_>, tid: u32, end: Ended) -> Option<f64> {
     let (from, to) = (end.from_ns, end.to_ns);
     if threads::is_parked(cx, tid, from, to) {

@@ -205,7 +205,7 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not
-/// name its holder: it was seen, most of the while, to await something else in the code of the
+/// name its holder: it was seen, most of the time, to await something else in the code of the
 /// library whose pool it is, or, for what is the program's own, in the same file of it; for room in
 /// a full queue, a task of no request that awaits something outside of the process. Tasks of
 /// requests first; others only where none of a request fits. None when several at different places

@@ -2,7 +2,7 @@
 //!
 //! How it works: of some threads a capture has each wakeup. The first one inside of a time off the
 //! CPU ended the wait, and the thread that ran then is the waker. A waker that had itself waited
-//! for the same most of the while (its turn came before, and it only passed the lock on) is
+//! for the same most of the time (its turn came before, and it only passed the lock on) is
 //! replaced by its own waker, and so on.
 //!
 //! The waker's stack at the instant of the wakeup is recorded for threads that run native code:

@@ -119,7 +119,7 @@ ids! {
         NotSeen = "code-not-seen",
         /// It did not run when the wait ended.
         DidNotRun = "did-not-run-at-the-end",
-        /// It waited for others all the while.
+        /// It waited for others all that time.
         Parked = "waited-all-the-while",
         /// It waits for work.
         Idle = "idle",

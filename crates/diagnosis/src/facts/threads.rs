@@ -1,5 +1,5 @@
 //! Of another thread around a wait: whether it ran, waited for others, had no work, or computed all
-//! the while.
+//! that time.
 
 use analysis::thresholds;
 use analysis::timeline::State;
@@ -27,7 +27,7 @@ pub fn ready_at_most(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
     next.filter(|s| s.flags & flag::TIMES != 0).map(|s| s.run_delay_ns)
 }
 
-/// Whether `tid` itself waited for others of the process all the while (a lock, a result, a
+/// Whether `tid` itself waited for others of the process all that time (a lock, a result, a
 /// queue), as far as switch records show: it delayed nobody by its own work. A thread whose
 /// wait began or ended well within is not meant.
 pub(crate) fn is_parked(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {

@@ -144,7 +144,7 @@ const TABLE: &[Row] = &[
         },
         lowers: |f| match blame::is_by_overlap(f.group) {
             true => possible(
-                "who had it is a guess: that thread was there during these waits, and hardly at \
+                "the holder is a guess: that thread was there during these waits, and rarely at \
                  other times",
             ),
             false => likely(why_inferred(f)),
@@ -192,7 +192,9 @@ const TABLE: &[Row] = &[
         id: "through-inferred-thread.most",
         measure: |f| Some(at_most(f.part(|w| w.slice.claim.inferred), thresholds::doubtful_part())),
         lowers: |_| {
-            likely("which thread the request waited for was inferred from who ran when it ended")
+            likely(
+                "the thread that the request waited for was inferred: it ran when the wait ended",
+            )
         },
     },
     Row {
@@ -294,12 +296,12 @@ fn why_estimates(judge: &Material<'_, '_>, group: &Group<'_>) -> &'static str {
 /// How the blocker of a finding was inferred, or that none is known.
 fn why_inferred(f: &Basis<'_>) -> &'static str {
     if f.waits == Cause::DeadlockTimeout {
-        return "that each had what the other waited for was inferred: one went on when the other \
-                gave up";
+        return "that each thread had what the other waited for was inferred: one went on when the \
+                other gave up";
     }
     let is_known = f.group.culprit.is_some();
     if is_known && blame::is_task(f.group) {
-        return "who had it was inferred from what other tasks awaited the while";
+        return "the holder was inferred from what other tasks awaited meanwhile";
     }
     if f.waits == Cause::PoolWait {
         let recorded = |w: &Weighed<'_>| {
@@ -307,20 +309,21 @@ fn why_inferred(f: &Basis<'_>) -> &'static str {
         };
         return match is_known {
             true if f.part(recorded) > thresholds::half() => {
-                "who had it is taken to be who ended the wait"
+                "the holder was inferred: the thread that ended the wait"
             }
-            true => "who had it was inferred from who ran when the wait ended",
-            false => "who had it was not seen",
+            true => "the holder was inferred: the thread that ran when the wait ended",
+            false => "no sample saw the holder",
         };
     }
     let resource = f.group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
     match (lock_wait::is_notice(resource), is_known) {
-        (true, true) => "who ended the wait was inferred from who ran when it ended",
-        (true, false) => "who was to end the wait was not seen",
+        (true, true) => "the waker was inferred: the thread that ran when the wait ended",
+        (true, false) => "no sample saw the thread that was to end the wait",
         (false, true) => {
-            "the holder was inferred from who stood in the same call, or ran when the wait ended"
+            "the holder was inferred: the thread that was in the same call, or ran when the wait \
+             ended"
         }
-        (false, false) => "who held it was not seen",
+        (false, false) => "no sample saw the holder",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::explain::{
     Threshold,
 };
 use crate::finding::Diagnosis;
-use crate::wording::{counted, ms_text, ns_text, thousands};
+use crate::wording::{counted, ns_text, offset_text, thousands};
 
 /// Why each finding says what it says; empty where there is none, or nobody asked.
 pub fn to_explanation(diagnosis: &Diagnosis<'_>) -> String {
@@ -93,8 +93,8 @@ impl Shown<'_> {
 
     /// `+0.1 to +812 ms: waited (futex) at app.py:19 rate(), exact, rule lock-wait`.
     fn interval(&self, interval: &Interval, own: u32) -> String {
-        let ms = |ns: u64| ms_text(ns as f64 / 1e6);
-        let (from, to) = (ms(interval.from_ns), ms(interval.to_ns));
+        let at = |ns: u64| offset_text(ns as f64 / 1e6);
+        let (from, to) = (at(interval.from_ns), at(interval.to_ns));
         let mut text = format!("+{from} to +{to}: {}", state(interval));
         if let Some(resource) = &interval.resource {
             let _ = write!(text, " for {resource}");

@@ -218,7 +218,7 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
         .filter(|(suspect, _)| !found(*suspect))
         .map(|(suspect, ms)| format!("{} {}", suspect.text(), ms_text(*ms)))
         .collect();
-    let _ = writeln!(out, "Otherwise, per slow request: {}.", rest.join(", "));
+    let _ = writeln!(out, "Not the cause, per slow request: {}.", rest.join(", "));
     if d.unexplained_share >= thresholds::reported_part() {
         let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
     }
@@ -228,7 +228,7 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     if let Some((skipped, passes)) = blind_passes(d.capture).filter(|_| !sure) {
         let _ = writeln!(
             out,
-            "dashcam's CPU budget was spent: {} of {} passes of its sampler looked at no thread (a larger \
+            "dashcam's CPU budget was spent: {} of {} passes of its sampler took no sample (a larger \
              budget_percent sees more).",
             thousands(skipped),
             thousands(passes)

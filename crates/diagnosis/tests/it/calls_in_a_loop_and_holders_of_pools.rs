@@ -159,7 +159,7 @@ fn another_requests_task_that_awaited_the_while_most_likely_had_the_lock() {
     let waits = (1..10).map(|i| look(i * 50, 99, AwaitKind::Lock, ORDERS));
     made.awaits.insert(99, waits.collect());
     let unknown = diagnose(&made, |_| 300 * MS);
-    assert!(unknown.findings[0].summary.ends_with("who held it is not known"));
+    assert!(unknown.findings[0].summary.ends_with("the holder is not known"));
     let sleeps = (1..10).map(|i| look(i * 50 + 5, 98, AwaitKind::Sleep, LEDGER));
     made.awaits.insert(98, sleeps.collect());
     let verdict = diagnose(&made, |_| 300 * MS);
@@ -170,7 +170,7 @@ fn another_requests_task_that_awaited_the_while_most_likely_had_the_lock() {
     // One that was seen for a part of it only is not named.
     made.awaits.insert(98, vec![look(205, 98, AwaitKind::Sleep, LEDGER)]);
     let verdict = diagnose(&made, |_| 300 * MS);
-    assert!(verdict.findings[0].summary.ends_with("who held it is not known"));
+    assert!(verdict.findings[0].summary.ends_with("the holder is not known"));
 }
 
 #[test]

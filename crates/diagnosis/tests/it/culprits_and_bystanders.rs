@@ -119,7 +119,8 @@ fn an_event_is_set_and_not_held() {
     let verdict = diagnose(&made, |_| 300 * MS);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait");
-    let words = "app.py:12 view() waited 499 ms for an Event; who was to set it is not known";
+    let words =
+        "app.py:12 view() waited 499 ms for an Event; the thread that was to set it is not known";
     assert_eq!(first.summary, words);
     assert!(first.advice.contains("sets the Event"), "{}", first.advice);
 }

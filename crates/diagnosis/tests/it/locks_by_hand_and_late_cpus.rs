@@ -134,7 +134,7 @@ fn two_that_give_up_one_after_the_other_waited_for_somebody_else() {
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
-    let text = "for a lock until its time limit; who held it is not known";
+    let text = "for a lock until its time limit; the holder is not known";
     assert!(first.summary.ends_with(text), "{}", first.summary);
 }
 

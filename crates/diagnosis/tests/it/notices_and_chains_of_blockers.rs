@@ -219,7 +219,7 @@ fn a_budget_that_was_spent_is_reported() {
     judged(&made, |_, text| assert!(!text.contains("budget"), "{text}"));
     made.metrics.push(row(losses, Some("passes_skipped"), 484.0));
     judged(&made, |_, text| {
-        let wanted = "484 of 1,100 passes of its sampler looked at no thread";
+        let wanted = "484 of 1,100 passes of its sampler took no sample";
         assert!(text.contains(wanted), "{text}");
     });
 }

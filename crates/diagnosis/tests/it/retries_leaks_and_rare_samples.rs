@@ -452,7 +452,7 @@ fn a_sleep_inside_of_sqlite_is_a_wait_for_its_lock() {
         let (first, text) = (&verdict.findings[0], to_text(&verdict));
         assert_eq!((first.cause.text(), verdict.findings.len()), (cause, 1), "{text}");
         assert_eq!(first.place.as_ref().expect("a place").function, "order", "{text}");
-        let told = first.summary.contains("a lock of a SQLite database, asking again; who held it");
+        let told = first.summary.contains("a lock of a SQLite database, asking again; the holder");
         assert_eq!(told, cause == "lock-wait", "{text}");
     }
 }

@@ -142,7 +142,7 @@ fn the_lock_of_a_file_is_held_by_the_process_that_the_kernel_names() {
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.confidence.text(), "likely");
-    assert!(first.summary.ends_with("/run/x.lock; who held it is not known"), "{}", first.summary);
+    assert!(first.summary.ends_with("/run/x.lock; the holder is not known"), "{}", first.summary);
 }
 
 #[test]

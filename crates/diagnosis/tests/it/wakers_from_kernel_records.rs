@@ -102,13 +102,13 @@ fn the_waker_at_a_pool_was_recorded_but_that_it_had_the_item_was_not() {
         let finding = first(&verdict);
         assert_eq!(finding.cause.text(), "pool-wait");
         assert_eq!(finding.confidence, Confidence::Likely);
-        finding.missing.iter().find(|why| why.starts_with("who had it")).cloned()
+        finding.missing.iter().find(|why| why.starts_with("the holder was")).cloned()
     };
     let mut made = capture_of(&get);
-    let inferred = "who had it was inferred from who ran when the wait ended";
+    let inferred = "the holder was inferred: the thread that ran when the wait ended";
     assert_eq!(missing(&made).as_deref(), Some(inferred));
     woken(&mut made, WAITER, 489_500, Waker::Thread(HOLDER));
-    let told = "who had it is taken to be who ended the wait";
+    let told = "the holder was inferred: the thread that ended the wait";
     assert_eq!(missing(&made).as_deref(), Some(told));
 }
 

@@ -40,7 +40,7 @@ fn work_that_alone_is_too_slow_is_reported_first_and_what_the_machine_added_besi
     assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
     let first = &verdict.findings[0];
     assert_eq!((first.cause.text(), first.confidence), ("cpu", Confidence::Confirmed));
-    let wanted = "app.py:30 rows() computed for 400 ms, and got no CPU for 600 ms of the while";
+    let wanted = "app.py:30 rows() computed for 400 ms, and got no CPU for 600 ms of that time";
     assert_eq!(first.summary, wanted);
 }
 
@@ -100,7 +100,7 @@ fn a_callback_that_lost_its_cpu_still_keeps_its_loop() {
     };
     let (cause, summary, advice) = judged(5);
     assert_eq!(cause, "event-loop-blocked", "{summary}");
-    assert!(summary.contains("and got no CPU for 900 ms of the while"), "{summary}");
+    assert!(summary.contains("and got no CPU for 900 ms of that time"), "{summary}");
     assert!(advice.starts_with("Give the service more CPU"), "{advice}");
     assert_eq!(judged(2).0, "cpu-starved", "40 ms of work is a loop's ordinary business");
 }
