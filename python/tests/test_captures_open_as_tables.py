@@ -63,7 +63,7 @@ def test_every_documented_table_is_taken_by_pyarrow_polars_and_pandas(
     docs = documented()
     assert list(capture.tables) == list(docs)
     words = {"int64": "int64", "double": "double", "bool": "bool", "text": "string",
-             "timestamp[ns]": "timestamp[ns]"}
+             "timestamp[us]": "timestamp[us]"}
     for name, table in capture.tables.items():
         made = pyarrow.table(table)
         made.validate(full=True)

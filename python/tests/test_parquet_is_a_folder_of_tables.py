@@ -33,6 +33,9 @@ def test_the_files_are_the_tables(bench: Bench, capture_path: Path) -> None:
     for name, table in capture.tables.items():
         read = pyarrow.parquet.read_table(bench.folder / "out" / f"{name}.parquet")
         assert read.equals(pyarrow.table(table)), name
+        # Spark refuses nanoseconds.
+        stored = pyarrow.parquet.read_schema(bench.folder / "out" / f"{name}.parquet")
+        assert {str(f.type) for f in stored if f.name.endswith("_utc")} <= {"timestamp[us]"}, name
     asked = duckdb.sql(f"select count(*) from '{bench.folder}/out/requests.parquet'").fetchall()
     assert asked == [(160,)]
 

@@ -13,8 +13,10 @@ pub enum Kind {
     Bool,
     /// Text.
     Text,
-    /// An instant by the wall clock, UTC, in ns. It has no time zone: readers that do not know time
-    /// zones (and DuckDB without its extension) show it unchanged.
+    /// An instant by the wall clock, UTC, in microseconds: the finest unit that all readers take
+    /// (Spark refuses Parquet's nanoseconds). The exact instant is in the `..._ns` column beside
+    /// it. It has no time zone: readers that do not know time zones (and DuckDB without its
+    /// extension) show it unchanged.
     Utc,
 }
 
@@ -26,7 +28,7 @@ impl Kind {
             Kind::Float => DataType::Float64,
             Kind::Bool => DataType::Boolean,
             Kind::Text => DataType::Utf8,
-            Kind::Utc => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            Kind::Utc => DataType::Timestamp(TimeUnit::Microsecond, None),
         }
     }
 
@@ -37,7 +39,7 @@ impl Kind {
             Kind::Float => "double",
             Kind::Bool => "bool",
             Kind::Text => "text",
-            Kind::Utc => "timestamp[ns]",
+            Kind::Utc => "timestamp[us]",
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampNanosecondBuilder,
+    BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -24,7 +24,7 @@ enum Builder {
     Float(Float64Builder),
     Bool(BooleanBuilder),
     Text(StringBuilder),
-    Utc(TimestampNanosecondBuilder),
+    Utc(TimestampMicrosecondBuilder),
 }
 
 impl Builder {
@@ -34,7 +34,7 @@ impl Builder {
             Kind::Float => Builder::Float(Float64Builder::new()),
             Kind::Bool => Builder::Bool(BooleanBuilder::new()),
             Kind::Text => Builder::Text(StringBuilder::new()),
-            Kind::Utc => Builder::Utc(TimestampNanosecondBuilder::new()),
+            Kind::Utc => Builder::Utc(TimestampMicrosecondBuilder::new()),
         }
     }
 

@@ -46,8 +46,8 @@ impl Source {
         end_ns.saturating_sub(row.begin_ns)
     }
 
-    /// An instant by the wall clock, Unix epoch ns.
-    pub(crate) fn utc_ns(&self, t_ns: u64) -> i64 {
-        i64::try_from(self.capture.meta.epoch_ns(t_ns)).unwrap_or(i64::MAX)
+    /// An instant by the wall clock: microseconds since the Unix epoch, rounded down.
+    pub(crate) fn utc_us(&self, t_ns: u64) -> i64 {
+        i64::try_from(self.capture.meta.epoch_ns(t_ns) / 1_000).unwrap_or(i64::MAX)
     }
 }

@@ -46,7 +46,7 @@ fn capture(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         Cell::Text(&meta.reason),
         Cell::Text(&meta.slow),
         int(meta.start_ns),
-        Cell::Int(source.utc_ns(meta.start_ns)),
+        Cell::Int(source.utc_us(meta.start_ns)),
         int(meta.from_ns),
         int(meta.to_ns),
         int(source.capture.common_horizon_ns()),

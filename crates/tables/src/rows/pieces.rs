@@ -93,7 +93,7 @@ fn row(
         int(request),
         Cell::Bool(is_slow),
         int(segment.from_ns),
-        Cell::Int(source.utc_ns(segment.from_ns)),
+        Cell::Int(source.utc_us(segment.from_ns)),
         int(segment.to_ns),
         int(segment.ns()),
         id(segment.tid),

@@ -60,7 +60,7 @@ fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             Cell::Text(name),
             id(row.tid),
             int(row.begin_ns),
-            Cell::Int(source.utc_ns(row.begin_ns)),
+            Cell::Int(source.utc_us(row.begin_ns)),
             int(row.started_ns),
             opt(row.end_ns),
             int(took),

@@ -90,7 +90,7 @@ fn sample(
     sink.row([
         int(row.tid),
         int(row.t_ns),
-        Cell::Int(source.utc_ns(row.t_ns)),
+        Cell::Int(source.utc_us(row.t_ns)),
         id(row.stack),
         request_at(capture, contexts, row.tid, row.t_ns),
         opt(contexts.at(row.tid, row.t_ns).span),

@@ -26,7 +26,7 @@ fn gc(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             id(row.tid),
             int(row.generation),
             int(row.begin_ns),
-            Cell::Int(source.utc_ns(row.begin_ns)),
+            Cell::Int(source.utc_us(row.begin_ns)),
             int(row.end_ns),
             int(row.end_ns.saturating_sub(row.begin_ns)),
             int(row.collected),
@@ -55,7 +55,7 @@ fn vitals(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         sink.row([
             Cell::Text(source.capture.name(row.name)),
             int(row.t_ns),
-            Cell::Int(source.utc_ns(row.t_ns)),
+            Cell::Int(source.utc_us(row.t_ns)),
             Cell::Float(row.value),
         ])?;
     }
@@ -117,7 +117,7 @@ fn metrics(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             Cell::Text(&tags),
             int(row.from_ns),
             int(row.to_ns),
-            Cell::Int(source.utc_ns(row.to_ns)),
+            Cell::Int(source.utc_us(row.to_ns)),
             value,
             delta,
             count,

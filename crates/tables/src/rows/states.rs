@@ -45,7 +45,7 @@ fn states(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             sink.row([
                 int(tid),
                 int(from_ns),
-                Cell::Int(source.utc_ns(from_ns)),
+                Cell::Int(source.utc_us(from_ns)),
                 int(to_ns),
                 int(segment.ns()),
                 Cell::Text(word(segment.state)),
@@ -126,7 +126,7 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             sink.row([
                 int(tid),
                 int(row.out_ns),
-                Cell::Int(source.utc_ns(row.out_ns)),
+                Cell::Int(source.utc_us(row.out_ns)),
                 int(row.in_ns),
                 row.cpu.map_or(Cell::Null, int),
                 int(row.in_ns.saturating_sub(row.out_ns)),

@@ -97,7 +97,7 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             sink.row([
                 int(tid),
                 int(wait.from_ns),
-                Cell::Int(source.utc_ns(wait.from_ns)),
+                Cell::Int(source.utc_us(wait.from_ns)),
                 int(wait.to_ns),
                 int(wait.to_ns - wait.from_ns),
                 Cell::Text(wait.kind.text()),
@@ -184,7 +184,7 @@ fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             };
             sink.row([
                 int(wait.from_ns),
-                Cell::Int(source.utc_ns(wait.from_ns)),
+                Cell::Int(source.utc_us(wait.from_ns)),
                 int(wait.to_ns),
                 int(wait.to_ns - wait.from_ns),
                 int(tid),

@@ -39,7 +39,7 @@ fn spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             id(row.tid),
             id(row.request),
             int(row.begin_ns),
-            Cell::Int(source.utc_ns(row.begin_ns)),
+            Cell::Int(source.utc_us(row.begin_ns)),
             int(row.end_ns),
             int(row.end_ns.saturating_sub(row.begin_ns)),
             Cell::Bool(row.error),
@@ -72,7 +72,7 @@ fn events(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             id(row.tid),
             id(row.request),
             int(row.t_ns),
-            Cell::Int(source.utc_ns(row.t_ns)),
+            Cell::Int(source.utc_us(row.t_ns)),
         ])?;
     }
     Ok(())
@@ -146,7 +146,7 @@ fn awaits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             sink.row([
                 id(row.request),
                 int(row.t_ns),
-                Cell::Int(source.utc_ns(row.t_ns)),
+                Cell::Int(source.utc_us(row.t_ns)),
                 int(row.task),
                 id(row.stack),
                 places.of(row.stack),

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{RecordBatch, RecordBatchReader};
-use capture::read::{Capture, LinkRow, OffCpu, Text, TraceRow};
+use capture::read::{Capture, EventRow, LinkRow, OffCpu, Text, TraceRow};
 use common::{capture, request, sample, span, MS, T0, WORKER};
 use format::record::{flag, TARGET_IS_NAME};
 use format::trace::{Link, Trace};
@@ -290,6 +290,25 @@ fn any_capture_gives_tables() {
         }
         everything(made);
     }
+}
+
+#[test]
+fn instants_by_the_wall_clock_are_rounded_down_to_microseconds() {
+    let mut made = capture(true);
+    made.meta.start_epoch_ns = 1_700_000_000_000_001_999;
+    made.meta.start_ns = T0;
+    made.events[0].t_ns = T0;
+    let next = EventRow { t_ns: T0 + 1, ..made.events[0].clone() };
+    made.events.push(next);
+    let made = source(made);
+    let mut seen = Vec::new();
+    for batch in batches(&made, "events") {
+        let column = batch.column_by_name("t_utc").expect("a column");
+        seen.extend(column.as_primitive::<TimestampMicrosecondType>().iter().flatten());
+    }
+    let exact: Vec<i64> = ints(&made, "events", "t_ns").into_iter().flatten().collect();
+    let us = [1_700_000_000_000_001, 1_700_000_000_000_002];
+    assert_eq!((exact, seen), (vec![T0 as i64, T0 as i64 + 1], us.to_vec()));
 }
 
 #[cfg(feature = "parquet")]
