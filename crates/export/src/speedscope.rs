@@ -1,4 +1,10 @@
-//! speedscope's file format: one sampled profile for each thread, in the order of time.
+//! speedscope's file format: the slowest request, and one sampled profile for each thread, in the
+//! order of time.
+//!
+//! The file opens at the slowest request: a profile of its own, of what its thread did from the
+//! start of its handler to its end. An interval belongs to it if it began in that time. The format
+//! can name the profile that is shown first, but no time within one. Without samples in any request
+//! the thread that was busiest is shown first.
 //!
 //! The schema is https://www.speedscope.app/file-format-schema.json. Each sample is a stack, root
 //! first, and its weight; with `Value::Wall` the weights follow one another without gaps, so "Time
@@ -8,6 +14,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use analysis::requests::{Judged, Requests};
 use analysis::states::Threads;
 use capture::read::Capture;
 use serde_json::json;
@@ -18,7 +25,7 @@ use crate::{notes, Progress, Value};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Writes all threads that have a stack with a value.
+/// Writes the slowest request, and all threads that have a stack with a value.
 pub fn write(
     capture: &Capture,
     value: Value,
@@ -31,6 +38,11 @@ pub fn write(
     // Profiles first: the frames in use are known only after them.
     write!(out, "{{\"$schema\":\"{SCHEMA}\",\n\"profiles\":[")?;
     let (mut count, mut active, mut most) = (0usize, 0usize, 0u64);
+    if let Some((named, rows)) = slowest(&threads, value) {
+        profile(&threads, &named, value, &rows, &mut frames, out)?;
+        // No thread's CPU time is larger.
+        (count, most) = (1, u64::MAX);
+    }
     for (done, tid) in threads.ids().enumerate() {
         progress(done as u64, threads.ids().len() as u64);
         let rows = weights::of_thread(&threads, tid);
@@ -49,7 +61,9 @@ pub fn write(
         if cpu_ns > most {
             (active, most) = (count, cpu_ns);
         }
-        profile(&threads, tid, value, &rows, &mut frames, out)?;
+        let begin_ns = threads.bounds(tid).map_or(0, |(from_ns, _)| from_ns);
+        let named = Named { name: format!("{} ({tid})", threads.name(tid)), begin_ns };
+        profile(&threads, &named, value, &rows, &mut frames, out)?;
         count += 1;
     }
     let meta = &capture.meta;
@@ -65,21 +79,55 @@ pub fn write(
     out.flush()
 }
 
+/// The head of a profile.
+struct Named {
+    name: String,
+    begin_ns: u64,
+}
+
+/// The slowest request whose thread has a value while it ran.
+fn slowest<'c>(threads: &Threads<'c>, value: Value) -> Option<(Named, Vec<Weighted<'c>>)> {
+    let capture = threads.capture;
+    // Every request is past a limit of 0: all are sorted by time, the slowest first.
+    let all = Requests::divide(capture, |_| 0).slow;
+    let start = |request: &Judged<'_>| request.row.started_ns.max(request.row.begin_ns);
+    let sampled = |request: &&Judged<'_>| {
+        let samples = capture.samples.get(&request.row.tid).map_or(&[][..], Vec::as_slice);
+        let next = samples.partition_point(|s| s.t_ns < start(request));
+        samples.get(next).is_some_and(|s| s.t_ns < request.end_ns)
+    };
+    let request = all.iter().find(sampled)?;
+    let (tid, begin_ns) = (request.row.tid, start(request));
+    let inside = |w: &Weighted<'_>| begin_ns <= w.t_ns && w.t_ns < request.end_ns;
+    let rows = weights::of_thread(threads, tid).into_iter();
+    let rows: Vec<_> = rows.filter(|w| inside(w) && w.value(value) > 0).collect();
+    let name = format!(
+        "slowest request: {}, {:.0} ms, id {}, on {} ({tid})",
+        capture.name(request.row.name),
+        request.ns() as f64 / 1e6,
+        request.row.id,
+        threads.name(tid)
+    );
+    (!rows.is_empty()).then_some((Named { name, begin_ns }, rows))
+}
+
 fn profile(
     threads: &Threads<'_>,
-    tid: u32,
+    named: &Named,
     value: Value,
     rows: &[Weighted<'_>],
     frames: &mut Known<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let begin_ns = threads.bounds(tid).filter(|_| value == Value::Wall).map(|(from_ns, _)| from_ns);
-    let start = begin_ns.map_or(0, |t| t.saturating_sub(threads.capture.meta.from_ns));
+    let start = match value {
+        Value::Wall => named.begin_ns.saturating_sub(threads.capture.meta.from_ns),
+        _ => 0,
+    };
     let sum = rows.iter().map(|w| w.value(value)).fold(0, u64::saturating_add);
     let unit = if value == Value::Samples { "none" } else { "nanoseconds" };
     let head = json!({
         "type": "sampled",
-        "name": format!("{} ({tid})", threads.name(tid)),
+        "name": named.name,
         "unit": unit,
         "startValue": start,
         "endValue": start.saturating_add(sum),

@@ -48,8 +48,8 @@ fn a_hostile_name_ends_neither_frame_nor_line() {
 fn speedscope_has_a_profile_a_thread_in_the_order_of_time() {
     let out = text(&capture(true), Format::Speedscope, Value::Wall);
     let file: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    let profile = &file["profiles"][0];
-    assert_eq!(file["profiles"].as_array().map(Vec::len), Some(1));
+    let profile = &file["profiles"][1];
+    assert_eq!(file["profiles"].as_array().map(Vec::len), Some(2), "the slowest request, a thread");
     assert_eq!(profile["name"], format!("worker ({WORKER})"));
     assert_eq!(profile["unit"], "nanoseconds");
     let weights = profile["weights"].as_array().expect("weights");
@@ -74,6 +74,25 @@ fn speedscope_has_a_profile_a_thread_in_the_order_of_time() {
 fn speedscope_counts_samples_without_a_unit() {
     let out = text(&capture(false), Format::Speedscope, Value::Samples);
     let file: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(file["profiles"][0]["unit"], "none");
-    assert_eq!(file["profiles"][0]["endValue"], 103);
+    assert_eq!(file["profiles"][1]["unit"], "none");
+    assert_eq!(file["profiles"][1]["endValue"], 103);
+}
+
+#[test]
+fn speedscope_opens_at_the_slowest_request() {
+    let opened = |made: &capture::read::Capture| {
+        let out = text(made, Format::Speedscope, Value::Wall);
+        let file: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        let active = file["activeProfileIndex"].as_u64().expect("an index") as usize;
+        let shown = &file["profiles"][active];
+        let name = shown["name"].as_str().expect("a name").to_owned();
+        (name, shown["startValue"].as_u64(), shown["endValue"].as_u64())
+    };
+    // Of two requests on one thread the first one, from 0 to 2 s of 2.1 s.
+    let mut made = capture(true);
+    made.requests.push(common::request(70, 1, WORKER, 2000, 2100));
+    let named = format!("slowest request: GET /work, 2000 ms, id 64, on worker ({WORKER})");
+    assert_eq!(opened(&made), (named, Some(0), Some(2000 * MS)));
+    made.requests.clear();
+    assert_eq!(opened(&made).0, format!("worker ({WORKER})"), "the busiest thread");
 }
