@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use export::{Format, Value};
+use export::{Format, Options, Value};
 
-use crate::exit_code::USAGE;
-use crate::export_shared::{not_written, open, refuse_value};
+use crate::exit_code::{NOTHING, USAGE};
+use crate::export_shared::{not_written, open, Asked};
 use crate::output::{same, write};
 use crate::parquet;
 use crate::progress;
+use crate::read::judged_by;
 
 /// `--to`.
 #[derive(Clone, Copy, ValueEnum)]
@@ -58,27 +59,14 @@ impl To {
     }
 }
 
-/// `--value`.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum By {
-    /// Wall time, ns.
-    Wall,
-    /// CPU time, ns.
-    Cpu,
-    /// Time off the CPU, for any reason, ns.
-    OffCpu,
-    /// Number of samples.
-    Samples,
-}
-
-impl From<By> for Value {
-    fn from(by: By) -> Value {
-        match by {
-            By::Wall => Value::Wall,
-            By::Cpu => Value::Cpu,
-            By::OffCpu => Value::OffCpu,
-            By::Samples => Value::Samples,
-        }
+/// `--requests`.
+pub fn chosen(text: &str) -> Result<Chosen, String> {
+    match text {
+        "slow" => Ok(Chosen::Slow),
+        "normal" => Ok(Chosen::Normal),
+        id => id.parse().map(Chosen::One).map_err(|_| {
+            format!("found {id:?}, wanted slow, normal, or an id as `dashcam show` has it")
+        }),
     }
 }
 
@@ -99,15 +87,33 @@ pub fn post(path: &Path, to: To, url: &str) -> ExitCode {
 }
 
 /// Exports the capture at `path`, or the newest in that folder.
-pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> ExitCode {
-    let Some(format) = to.format() else { return parquet::export(path, by.is_some(), output) };
-    if by.is_some() && !format.has_one_value() {
-        return refuse_value(format.name());
+pub fn export(path: &Path, to: To, asked: Asked, output: Option<&Path>) -> ExitCode {
+    let Some(format) = to.format() else { return parquet::export(path, asked, output) };
+    if asked.refused(format.name(), format.has_one_value()) {
+        return ExitCode::from(USAGE);
     }
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
+    let rules = match judged_by(&capture, None) {
+        Ok(rules) => rules,
+        Err(code) => return code,
+    };
+    let options = Options {
+        value: asked.by.map_or(Value::default(), Value::from),
+        requests: asked.requests.unwrap_or_default(),
+        all_threads: asked.all_threads,
+        limit_ns: &|name: &str| rules.limit_ns(name),
+    };
+    match options.check(&capture) {
+        Ok(note) => note.iter().for_each(|note| eprintln!("dashcam: --requests: {note}")),
+        Err(nothing) => {
+            let file = file.display();
+            eprintln!("dashcam: --requests: {file}: {nothing}; `dashcam show` lists what it has");
+            return ExitCode::from(NOTHING);
+        }
+    }
     let place = match place(&file, format, output, io::stdout().is_terminal()) {
         Ok(place) => place,
         Err(wrong) => {
@@ -115,10 +121,9 @@ pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> Exi
             return ExitCode::from(USAGE);
         }
     };
-    let value = by.map_or(Value::default(), Value::from);
     progress::stage(format!("writing {}", format.name()));
     let fill = |mut out: &mut dyn Write| {
-        export::write(&capture, format, value, &mut out, &mut progress::at)
+        export::write(&capture, format, &options, &mut out, &mut progress::at)
     };
     let written = match &place {
         Place::Stdout => {

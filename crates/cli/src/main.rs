@@ -129,7 +129,14 @@ enum Command {
         to: export::To,
         /// What stacks are weighed by, for folded and speedscope [default: wall].
         #[arg(long)]
-        value: Option<export::By>,
+        value: Option<export_shared::By>,
+        /// With `--to pprof`: samples of slow requests, of normal ones, or of the request with this
+        /// id, instead of all samples.
+        #[arg(long, value_name = "slow|normal|ID", value_parser = export::chosen)]
+        requests: Option<::export::Chosen>,
+        /// With `--to pprof`: dashcam's own threads, too.
+        #[arg(long)]
+        all_threads: bool,
         /// Where to write, `-` for stdout; default: stdout, or, when that is a terminal, a file
         /// beside the capture.
         #[arg(short, long)]
@@ -346,10 +353,15 @@ fn main() -> ExitCode {
         }
         Command::Fleet { arguments } => python::main("dashcam._fleet.command", &arguments)
             .unwrap_or_else(|| python::missing("fleet", "pip install 'dashcam[fleet]'")),
-        Command::Export { path, to, value, output, post } => match post {
-            Some(url) => export::post(&path, to, &url),
-            None => export::export(&path, to, value, output.as_deref()),
-        },
+        Command::Export { path, to, value: by, requests, all_threads, output, post } => {
+            match post {
+                Some(url) => export::post(&path, to, &url),
+                None => {
+                    let asked = export_shared::Asked { by, requests, all_threads };
+                    export::export(&path, to, asked, output.as_deref())
+                }
+            }
+        }
         Command::View { path, output, slow } => {
             view::view(&path, output.as_deref(), slow.as_deref())
         }

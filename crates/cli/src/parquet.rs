@@ -13,7 +13,7 @@ use sys::whole_folder::WholeFolder;
 use tables::{Source, Table};
 
 use crate::exit_code::USAGE;
-use crate::export_shared::{not_written, open, refuse_value};
+use crate::export_shared::{not_written, open, Asked};
 use crate::progress;
 use crate::read::judged_by;
 
@@ -21,9 +21,9 @@ use crate::read::judged_by;
 const ENDING: &str = "parquet";
 
 /// Exports the capture at `path`, or the newest in that folder.
-pub fn export(path: &Path, by_value: bool, output: Option<&Path>) -> ExitCode {
-    if by_value {
-        return refuse_value("parquet");
+pub fn export(path: &Path, asked: Asked, output: Option<&Path>) -> ExitCode {
+    if asked.refused("parquet", false) {
+        return ExitCode::from(USAGE);
     }
     let (file, capture) = match open(path) {
         Ok(found) => found,

@@ -12,8 +12,8 @@
 //! gives a valid file, an empty one too. docs/exports.md lists what a format cannot hold; a note
 //! inside of the file lists the losses of the capture (sources off, losses, damage).
 //!
-//! Missing on purpose: no I/O except through the writer that is passed in, and no choice of what to
-//! export.
+//! Missing on purpose: no I/O except through the writer that is passed in, and no diagnosis: causes
+//! are not in an export.
 
 mod attributes;
 pub mod chrome;
@@ -32,11 +32,11 @@ pub mod speedscope;
 pub mod weights;
 pub mod zipkin;
 
-pub use options::{Progress, Value};
-
 use std::io::{self, Write};
 
 use capture::read::Capture;
+
+pub use options::{Chosen, Options, Progress, Value};
 
 /// A format that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,20 +111,20 @@ impl Format {
     }
 }
 
-/// Writes `capture` as `format` into `out`. `value` counts for formats with one value a stack.
+/// Writes `capture` as `format` into `out`.
 ///
 /// Takes about as much memory as the capture. Errors are those of `out`.
 pub fn write(
     capture: &Capture,
     format: Format,
-    value: Value,
+    options: &Options<'_>,
     out: &mut dyn Write,
     progress: &mut Progress<'_>,
 ) -> io::Result<()> {
     match format {
-        Format::Pprof => pprof::write(capture, out, progress),
-        Format::Folded => folded::write(capture, value, out, progress),
-        Format::Speedscope => speedscope::write(capture, value, out, progress),
+        Format::Pprof => pprof::write(capture, options, out, progress),
+        Format::Folded => folded::write(capture, options.value, out, progress),
+        Format::Speedscope => speedscope::write(capture, options.value, out, progress),
         Format::Chrome => chrome::write(capture, out, progress),
         Format::Perfetto => perfetto::write(capture, out, progress),
         Format::Otlp => otlp::write(capture, otlp::Signal::Traces, out, progress),

@@ -2,10 +2,11 @@
 //!
 //! The messages are those of github.com/google/pprof/proto/profile.proto, the fields that are used.
 //! Values are integers: samples/count, wall, cpu, off-cpu/nanoseconds (from `weights`). Labels:
-//! `thread`, `thread id`, `request`, `request id`, `span` (the innermost open one), `wait`,
-//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `task` (the running
-//! asyncio task), `trace id`. Functions are Python's qualified names; every location is one
-//! function at one line, without an address.
+//! `thread`, `thread id`, `request`, `request id`, `slow` (yes or no), `span` (the innermost open
+//! one), `wait`, `target` (peer or path), `holder` (thread that had the lock or the GIL), `task`
+//! (the running asyncio task), `trace id`. Functions are Python's qualified names; every location
+//! is one function at one line, without an address. dashcam's own threads are left out unless the
+//! options have them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use flate2::{write::GzEncoder, Compression};
 use prost::Message;
 
 use crate::frames::Frames;
+use crate::options::{Chosen, Options, Speeds};
 use crate::weights::{self, Weighted};
 use crate::{notes, Progress};
 
@@ -121,13 +123,14 @@ pub struct Function {
     pub start_line: i64,
 }
 
-/// Writes the profile of all threads.
+/// Writes the profile of the chosen requests and threads.
 pub fn write(
     capture: &Capture,
+    options: &Options<'_>,
     out: &mut dyn Write,
     progress: &mut Progress<'_>,
 ) -> io::Result<()> {
-    let profile = profile(capture, progress);
+    let profile = profile(capture, options, progress);
     let mut packed = GzEncoder::new(out, Compression::default());
     packed.write_all(&profile.encode_to_vec())?;
     packed.finish()?.flush()
@@ -147,26 +150,39 @@ struct Key {
     task: u32,
 }
 
-/// The profile of all threads, not packed.
-pub fn profile(capture: &Capture, progress: &mut Progress<'_>) -> Profile {
+/// The same, not packed.
+pub fn profile(capture: &Capture, options: &Options<'_>, progress: &mut Progress<'_>) -> Profile {
     let contexts = Contexts::new(capture);
     let threads = Threads::new(capture);
+    let speeds = Speeds::of(capture, options.limit_ns);
+    // Time outside of requests is kept only if all is.
+    let kept = |key: &Key| match key.request {
+        Some(request) => options.has(&speeds, &capture.requests[request]),
+        None => options.requests == Chosen::Everything,
+    };
     let mut sums: BTreeMap<Key, [u64; 4]> = BTreeMap::new();
     for (done, tid) in threads.ids().enumerate() {
         progress(done as u64, threads.ids().len() as u64);
+        if !options.has_thread(&threads, tid) {
+            continue;
+        }
         for weighted in weights::of_thread(&threads, tid) {
-            let sum = sums.entry(key(capture, &contexts, &weighted)).or_default();
+            let key = key(capture, &contexts, &weighted);
+            if !kept(&key) {
+                continue;
+            }
+            let sum = sums.entry(key).or_default();
             let Weighted { samples, wall_ns, cpu_ns, off_cpu_ns, .. } = weighted;
             for (sum, more) in sum.iter_mut().zip([samples, wall_ns, cpu_ns, off_cpu_ns]) {
                 *sum = sum.saturating_add(more);
             }
         }
     }
-    let mut made = Maker::new(&threads);
+    let mut made = Maker::new(&threads, speeds);
     for (key, values) in &sums {
         made.sample(key, *values);
     }
-    made.finish()
+    made.finish(&options.notes())
 }
 
 fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
@@ -194,6 +210,7 @@ struct Maker<'t, 'c> {
     threads: &'t Threads<'c>,
     capture: &'c Capture,
     traces: Traces,
+    speeds: Speeds,
     profile: Profile,
     frames: Frames<'c>,
     strings: HashMap<String, i64>,
@@ -205,11 +222,12 @@ struct Maker<'t, 'c> {
 }
 
 impl<'t, 'c> Maker<'t, 'c> {
-    fn new(threads: &'t Threads<'c>) -> Maker<'t, 'c> {
+    fn new(threads: &'t Threads<'c>, speeds: Speeds) -> Maker<'t, 'c> {
         let mut made = Maker {
             threads,
             capture: threads.capture,
             traces: Traces::of(threads.capture),
+            speeds,
             profile: Profile::default(),
             frames: Frames::new(threads.capture),
             strings: HashMap::new(),
@@ -260,6 +278,9 @@ impl<'t, 'c> Maker<'t, 'c> {
             let row = &capture.requests[request];
             out.push(self.text_label("request", capture.name(row.name)));
             out.push(self.number_label("request id", row.id));
+            if let Some(is_slow) = self.speeds.is_slow(row) {
+                out.push(self.text_label("slow", if is_slow { "yes" } else { "no" }));
+            }
             if let Some(id) = trace_id(capture, &self.traces, request) {
                 out.push(self.text_label("trace id", &id));
             }
@@ -338,7 +359,7 @@ impl<'t, 'c> Maker<'t, 'c> {
         id
     }
 
-    fn finish(mut self) -> Profile {
+    fn finish(mut self, left_out: &[String]) -> Profile {
         let meta = &self.capture.meta;
         let from_ns = meta.from_ns;
         self.profile.time_nanos = whole(meta.epoch_ns(from_ns));
@@ -347,8 +368,8 @@ impl<'t, 'c> Maker<'t, 'c> {
         let wall = ValueType { kind: self.string("wall"), unit: self.string("nanoseconds") };
         self.profile.period_type = Some(wall);
         self.profile.default_sample_type = wall.kind;
-        for line in notes::of(self.threads) {
-            let line = self.string(&line);
+        for line in notes::of(self.threads).iter().chain(left_out) {
+            let line = self.string(line);
             self.profile.comment.push(line);
         }
         self.profile

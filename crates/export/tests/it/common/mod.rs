@@ -219,13 +219,20 @@ fn event_loop(made: &mut Capture) {
     }
 }
 
+/// All of a capture, whose requests may take half a second.
+pub fn options(value: Value) -> export::Options<'static> {
+    let requests = export::Chosen::Everything;
+    export::Options { value, requests, all_threads: false, limit_ns: &|_| 500 * MS }
+}
+
 pub fn export(capture: &Capture, format: Format, value: Value) -> Vec<u8> {
     let (mut out, mut told) = (Vec::new(), 0);
     let mut progress = |done: u64, all: u64| {
         assert!(done <= all);
         told += 1;
     };
-    export::write(capture, format, value, &mut out, &mut progress).expect("memory takes it");
+    export::write(capture, format, &options(value), &mut out, &mut progress)
+        .expect("memory takes it");
     out
 }
 
