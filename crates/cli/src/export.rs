@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use export::{Format, Options, Value};
+use export::{Chosen, Format, Options, Value};
 
 use crate::exit_code::{NOTHING, USAGE};
 use crate::export_shared::{not_written, open, Asked};

@@ -51,7 +51,7 @@ pub enum Chosen {
 pub struct Options<'l> {
     /// For formats with one value a stack.
     pub value: Value,
-    /// Whose samples.
+    /// The requests that samples are taken from.
     pub requests: Chosen,
     /// With dashcam's own threads.
     pub all_threads: bool,
