@@ -150,6 +150,35 @@ class _On(TypedDict):
     """What integrations found in another form than expected."""
 
 
+class JudgedCapture(TypedDict):
+    """The verdict on a capture in one line, made when it was saved (setting `explain`)."""
+
+    file: str
+    reason: str
+    """What made the capture."""
+    cause: str
+    place: str
+    holder: str
+    share: str
+    """Percent of the excess that the cause explains."""
+    confidence: str
+    fingerprint: str
+    seen: str
+    """`new`, or `before`: a capture of this service had the same cause."""
+    line: str
+
+
+class VerdictsState(TypedDict):
+    """The newest verdicts on captures of this process."""
+
+    on: bool
+    refused: str
+    """Why captures are not judged; empty: they are, or there is none yet."""
+    missing: int
+    """Captures that were to be judged and were not."""
+    last: list[JudgedCapture]
+
+
 class Status(_On, total=False):
     """`dashcam.status()`. Before `start`, and where nothing can be recorded, only `on`,
     `integrations` and perhaps `why` or `last_error` are there."""
@@ -183,11 +212,14 @@ class Status(_On, total=False):
     """`off`, or the counters of docs/openmetrics.md."""
     otlp: str | dict[str, Any]
     """`off`, or the counters of docs/otlp.md."""
+    variables_passed_over: list[str]
+    """Variables of other agents that would name a receiver, and are not used."""
     requests: int
     slow_requests: int
     streams: list[StreamState]
     captures: list[str]
     """Paths of the captures that this process wrote."""
+    verdicts: VerdictsState
     last_error: str
     """The last failure of ours; empty without any."""
 

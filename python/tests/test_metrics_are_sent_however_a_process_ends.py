@@ -12,7 +12,7 @@ from conftest import BIN, Bench, free_port, get
 from test_metrics_reach_a_statsd_server import Server, total
 
 BEGIN = """
-import os, sys, warnings
+import os, sys, time, warnings
 import dashcam
 warnings.simplefilter("ignore")  # of threads in a process that forks: they are ours
 dashcam.start(service="till", memory="1MiB")
@@ -114,7 +114,12 @@ dashcam.count("orders", 15)
 assert _native.leave() is False
 lost = dashcam.status()["statsd"]
 assert lost["waiting_lines"] >= 1 and lost["down"] == "no_receiver", lost
-assert _native.leave() is True, "just behind: nothing is tried again"
+# Within 20 ms of a call that tried, nothing is tried again. The machine may let more time pass between two calls.
+first, gap = True, 1.0
+while first or gap > 0.015:
+    first, at = _native.leave(), time.monotonic()
+    second, gap = _native.leave(), time.monotonic() - at
+assert second is True
 """, DASHCAM_STATSD=f"udp://127.0.0.1:{free_port()}", DASHCAM_OUT=str(bench.folder))
     assert done.returncode == 0, done.stderr
 

@@ -98,6 +98,8 @@ WRONG = [
     ("repeat_after", "200h", "0s to 168h"),
     ("decay", "soon", "a positive duration"),
     ("at_exit", "sometimes", "slow, crash, always, never"),
+    ("explain", "why", "on or off"),
+    ("rollups", "hourly", "on or off"),
     ("control", "si", "on or off"),
     ("otlp", "localhost:4318", "http://HOST:PORT"),
     ("otlp", "https://localhost", "TLS is not spoken here"),

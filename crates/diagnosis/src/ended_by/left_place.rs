@@ -8,6 +8,8 @@
 //! and none is named when intervals in several functions end then. With switch records a thread
 //! that is off the CPU is not sampled again: it was there until it came back.
 
+use std::collections::HashMap;
+
 use analysis::frames::{Owner, Place};
 use analysis::thresholds::{self, is_part};
 use analysis::timeline::{Segment, State};
@@ -281,7 +283,11 @@ pub(crate) fn outer_intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> V
     functions.iter().flat_map(exits).collect()
 }
 
-/// The intervals of `tid` where `place_of` says that it was.
+fn function(place: &Option<Place>) -> Option<(&str, &str)> {
+    place.as_ref().map(|p| (&*p.qualified, &*p.file))
+}
+
+/// The intervals of `tid` where `place_of`, which asks about the stack alone, says that it was.
 fn intervals_at(
     cx: &Context<'_>,
     tid: u32,
@@ -303,13 +309,18 @@ fn intervals_at(
         let file = file || asks(cx, s) && cx.frames.asks_sqlite(stack);
         !(parked || waits && fellow || file)
     };
-    let place = |s: &Sample| place_of(s).filter(|_| works(s));
-    let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
+    // A stack is in one place whatever sample saw it: each is asked about once.
+    let mut of_stacks: HashMap<u32, Option<Place>> = HashMap::new();
+    let mut place = |s: &Sample| {
+        let known = of_stacks.entry(s.stack).or_insert_with(|| place_of(s));
+        works(s).then(|| known.clone()).flatten()
+    };
+    let seen: Vec<(&Sample, Option<Place>)> = samples.iter().map(|s| (s, place(s))).collect();
     let mut found = Vec::new();
-    let mut runs = samples.chunk_by(|a, b| key(a) == key(b)).peekable();
+    let mut runs = seen.chunk_by(|a, b| function(&a.1) == function(&b.1)).peekable();
     while let Some(run) = runs.next() {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
+        let (Some((first, _)), Some((last, place))) = (run.first(), run.last()) else { continue };
+        let next = runs.peek().and_then(|run| run.first()).map(|(s, _)| s.t_ns);
         let done = cx.request_end(tid, last.t_ns);
         let gone = done.into_iter().chain(next).min();
         // With switch records a thread that does not run is not sampled: it was there until it
@@ -320,7 +331,7 @@ fn intervals_at(
         let gone = gone.filter(|t| {
             done == Some(*t) || t.saturating_sub(last_ns) <= thresholds::samples_apart_ns()
         });
-        let (Some(gone_ns), Some(place)) = (gone, place(last)) else { continue };
+        let (Some(gone_ns), Some(place)) = (gone, place.clone()) else { continue };
         if !is_behind(cx, stack, &place) {
             let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);
             let done_ns = done.filter(|done| *done == gone_ns);
