@@ -86,6 +86,7 @@ fn turned_off_or_without_requests_there_is_no_log() {
     drop(dashcam::request!("quick"));
     dashcam::stop();
     assert!(!off.exists());
+    std::fs::create_dir_all(&none).expect("a folder");
     let child = testkit::start_child(|| {
         start(&none, "on");
         dashcam::event!("no request");
@@ -93,7 +94,23 @@ fn turned_off_or_without_requests_there_is_no_log() {
         0
     });
     assert_eq!(testkit::wait_for_child(child), 0);
-    assert!(!none.exists());
+    assert_eq!(std::fs::read_dir(&none).expect("the folder").count(), 0);
+    let _ = std::fs::remove_dir_all(&none);
+}
+
+#[test]
+fn counts_make_no_folder_and_wait_for_it() {
+    let out = folder("later");
+    start(&out, "on");
+    (0..3).for_each(|_| drop(dashcam::request!("quick")));
+    dashcam::before_exit();
+    assert!(!out.exists());
+    std::fs::create_dir_all(&out).expect("a folder");
+    drop(dashcam::request!("quick"));
+    dashcam::stop();
+    let lines = lines(&out);
+    let _ = std::fs::remove_dir_all(&out);
+    assert_eq!(sum(&lines, std::process::id(), "quick", "total"), 4);
 }
 
 #[test]

@@ -66,6 +66,8 @@ impl Due {
 
 struct State {
     due: Due,
+    /// Since when counts wait for the folder; None: they wait for nothing.
+    unwritten_since_ns: Option<u64>,
     /// Lines so far.
     lines: u64,
     /// The last line was the end's.
@@ -79,7 +81,8 @@ pub(crate) struct RollupsLog(Mutex<State>);
 impl RollupsLog {
     pub(crate) fn new() -> RollupsLog {
         let due = Due::new(sys::clock::epoch_ns());
-        RollupsLog(Mutex::new(State { due, lines: 0, ended: false, last_error: String::new() }))
+        let (unwritten_since_ns, lines, ended, last_error) = (None, 0, false, String::new());
+        RollupsLog(Mutex::new(State { due, unwritten_since_ns, lines, ended, last_error }))
     }
 
     /// A capture was made: the counts that it belongs to are written soon.
@@ -104,9 +107,15 @@ impl RollupsLog {
 
 impl State {
     fn write(&mut self, recording: &Recording, to_epoch_ns: u64, last: bool) {
-        let from_epoch_ns = self.due.from_epoch_ns;
+        let from_epoch_ns = self.unwritten_since_ns.take().unwrap_or(self.due.from_epoch_ns);
         self.due.written(to_epoch_ns);
-        if !recording.config().rollups {
+        let config = recording.config();
+        if !config.rollups {
+            return;
+        }
+        // No folder in the program's working directory for a program that is never slow.
+        if !config.out.is_dir() {
+            self.unwritten_since_ns = Some(from_epoch_ns);
             return;
         }
         let mut requests = Vec::new();
@@ -119,13 +128,8 @@ impl State {
         self.lines += 1;
         let times = [from_epoch_ns.min(to_epoch_ns), to_epoch_ns];
         let line = line(recording, self.lines, times, last, &requests);
-        let config = recording.config();
         let log = config.out.join(format!("{}.rollups.log", config.service));
-        let made = std::fs::create_dir_all(&config.out);
-        let Err(error) = made.and_then(|()| sys::shared_log::append(&log, &line, MOST_BYTES))
-        else {
-            return;
-        };
+        let Err(error) = sys::shared_log::append(&log, &line, MOST_BYTES) else { return };
         let lost = requests.iter().map(Rollup::total).sum();
         recording.recorder.region().lose(losses::REQUESTS_UNLISTED, lost);
         let error = format!("requests are not counted in {}: {error}", log.display());
