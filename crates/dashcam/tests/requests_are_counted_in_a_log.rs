@@ -103,9 +103,10 @@ fn counts_make_no_folder_and_wait_for_it() {
     let out = folder("later");
     start(&out, "on");
     (0..3).for_each(|_| drop(dashcam::request!("quick")));
-    dashcam::before_exit();
+    dashcam::stop();
     assert!(!out.exists());
     std::fs::create_dir_all(&out).expect("a folder");
+    start(&out, "on");
     drop(dashcam::request!("quick"));
     dashcam::stop();
     let lines = lines(&out);

@@ -167,16 +167,20 @@ pub struct Rollups {
 }
 
 impl Rollups {
-    /// A request's name is used for the first time: makes its place. Allocates.
+    /// A request's name is used: makes its place, the first time. Allocates then. Returns when the
+    /// place is there, also if another thread makes it.
     pub(crate) fn know(&self, name: ring::Name) {
         let all = self.by_name.get_or_init(|| (0..NAMES).map(|_| OnceLock::new()).collect());
-        let is_new = all.get(entry(name)).is_some_and(|place| place.get().is_none());
-        let at = match entry(name) {
-            at if is_new && self.known.fetch_add(1, Ordering::Relaxed) < ROLLUP_NAMES => at,
-            _ => OTHERS,
+        let Some(place) = all.get(entry(name)).filter(|place| place.get().is_none()) else {
+            return;
         };
-        if let Some(place) = all.get(at).filter(|_| is_new) {
-            place.get_or_init(Counts::new);
+        if self.known.load(Ordering::Relaxed) < ROLLUP_NAMES {
+            place.get_or_init(|| {
+                self.known.fetch_add(1, Ordering::Relaxed);
+                Counts::new()
+            });
+        } else if let Some(others) = all.get(OTHERS) {
+            others.get_or_init(Counts::new);
         }
     }
 

@@ -105,12 +105,19 @@ pub fn run(
     Ok(tables)
 }
 
+/// Whether `Scope::InTurn` judges this seed with switch records.
+pub fn is_with_switches_in_turn(seed: u64) -> bool {
+    (seed / DEFECTS.len() as u64) % 2 == 0
+}
+
 fn both(seed: u64, scope: Scope) -> Result<[Option<Case>; 2], String> {
-    let round = seed / DEFECTS.len() as u64;
+    let with_twin = (seed / DEFECTS.len() as u64) % 3 == 0;
     Ok(match scope {
         Scope::Whole => [Some(case(seed, true, true)?), Some(case(seed, false, true)?)],
-        Scope::InTurn if round % 2 == 0 => [Some(case(seed, true, round % 3 == 0)?), None],
-        Scope::InTurn => [None, Some(case(seed, false, round % 3 == 0)?)],
+        Scope::InTurn if is_with_switches_in_turn(seed) => {
+            [Some(case(seed, true, with_twin)?), None]
+        }
+        Scope::InTurn => [None, Some(case(seed, false, with_twin)?)],
     })
 }
 
