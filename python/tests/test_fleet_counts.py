@@ -138,6 +138,7 @@ def test_a_log_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_recorder_writes_is_read(bench: Any) -> None:
+    (bench.folder / "captures").mkdir()
     done = bench.python(
         "import dashcam\n"
         "dashcam.start(service='counted', out='captures', labels='version=4.2', slow='1s')\n"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import DASHCAM, PATIENCE_S, Bench
+from conftest import DASHCAM, PATIENCE_S, Bench, wait_for
 
 def boxes_of(bench: Bench, pid: int) -> list[Path]:
     """Black boxes of a process."""
@@ -53,6 +53,7 @@ def test_a_process_that_is_killed_while_it_saves_leaves_whole_captures_only(benc
     for number in range(8):
         service = bench.start([sys.executable, "program.py"])
         assert service.stdout is not None and service.stdout.readline() == "ready\n"
+        wait_for("a first capture", lambda: any((bench.folder / "out").glob("*.dashcam")))
         time.sleep(0.05 + 0.013 * number)
         service.send_signal(signal.SIGKILL)
         service.wait(PATIENCE_S)
