@@ -64,7 +64,7 @@ fn table(rows: &[Value]) -> String {
     let cells = rows.iter().map(|row| {
         vec![
             local(row["saved_epoch_ns"].as_u64().unwrap_or(0)),
-            format!("{:.1} MiB", row["bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20)),
+            size(row["bytes"].as_u64().unwrap_or(0)),
             text(row, "file"),
             text(row, "reason"),
             text(row, "verdict"),
@@ -93,4 +93,13 @@ fn listed(folder: &Path) -> HashMap<String, Listed> {
         }
     }
     found
+}
+
+/// Bytes as a person reads them: most captures are far below a MiB.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{} KiB", bytes / 1024),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
 }
