@@ -41,6 +41,11 @@ impl Place {
         self.function == "?" || self.function.starts_with("0x")
     }
 
+    /// The capture has no name for it: its table of code was damaged.
+    pub fn is_nameless(&self) -> bool {
+        self.function == "?" && self.file == "?"
+    }
+
     /// `geocache.py:41 backoff()`.
     pub fn short(&self) -> String {
         let base = self.file.rsplit('/').next().unwrap_or(&self.file);

@@ -139,7 +139,7 @@ mod tests {
             culprit: named(culprit),
             confidence: "likely".to_owned(),
         };
-        Verdict { text: String::new(), findings: findings.iter().map(found).collect() }
+        Verdict { findings: findings.iter().map(found).collect(), ..Verdict::default() }
     }
 
     fn answer(more: &str) -> Answer {

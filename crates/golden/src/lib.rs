@@ -18,3 +18,4 @@ pub mod neutral;
 pub mod store;
 pub mod trim;
 pub mod verdict;
+pub mod words;

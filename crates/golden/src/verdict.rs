@@ -5,6 +5,8 @@ use diagnosis::{diagnose, diagnose_explained, diagnose_in_order, to_explanation}
 use diagnosis::{Diagnosis, Order, Place};
 use trigger::Rules;
 
+use crate::words;
+
 /// Rules for captures without readable rules of their own, the same as `dashcam why` uses.
 const DEFAULT_SLOW: &str = "500ms";
 
@@ -31,19 +33,21 @@ pub struct Found {
 }
 
 /// A verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The text for a person; for a capture that cannot be read, the reason.
     pub text: String,
     /// Findings, the largest share first.
     pub findings: Vec<Found>,
+    /// Words of it that its data contradicts (`words`).
+    pub contradictions: Vec<String>,
 }
 
 /// Judges the bytes of a capture. Its native code is named only by what is in the capture.
 pub fn judge(bytes: &[u8]) -> Verdict {
     match Capture::parse_for(bytes, Wanted::Causes) {
         Ok(capture) => of(&capture),
-        Err(error) => Verdict { text: format!("unreadable: {error}\n"), findings: Vec::new() },
+        Err(error) => Verdict { text: format!("unreadable: {error}\n"), ..Verdict::default() },
     }
 }
 
@@ -78,7 +82,11 @@ fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
         culprit: finding.culprit.as_ref().map(spot),
         confidence: finding.confidence.text().to_owned(),
     });
-    Verdict { findings: findings.collect(), text: diagnosis::to_text(diagnosis) }
+    Verdict {
+        findings: findings.collect(),
+        text: diagnosis::to_text(diagnosis),
+        contradictions: words::contradictions(diagnosis),
+    }
 }
 
 fn spot(place: &Place) -> Spot {

@@ -43,7 +43,11 @@ fn sentence(d: &Described<'_>) -> String {
     let (ran_ms, place) = (d.mean_ms - d.starved_ms, rule::at(d.place));
     // On a crowded machine it takes longer than it computes: both are reported.
     let crowded = match d.starved_ms >= thresholds::doubtful_part() * d.mean_ms {
-        true => format!(", and got no CPU for {} of that time", ms_text(d.starved_ms)),
+        true => format!(
+            ", which took {}: for {} of that it got no CPU",
+            ms_text(d.mean_ms),
+            ms_text(d.starved_ms)
+        ),
         false => String::new(),
     };
     let took = if crowded.is_empty() { d.time() } else { ms_text(ran_ms) };

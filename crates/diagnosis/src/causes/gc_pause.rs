@@ -48,11 +48,12 @@ fn sentence(d: &Described<'_>) -> String {
     let pause = format!("the garbage collector ran for {}", d.time());
     match d.culprit {
         None => format!("{pause} at {}", rule::at(d.place)),
-        Some(blocker) => format!(
-            "{pause} on thread {} at {} and kept the GIL; {} waited",
-            d.culprit_thread.unwrap_or("?"),
-            blocker.short(),
-            rule::at(d.place)
-        ),
+        Some(blocker) => {
+            let waiter = d.place.filter(|place| *place != blocker);
+            let waiter =
+                waiter.map_or_else(String::new, |place| format!("; {} waited", place.short()));
+            let thread = d.culprit_thread.unwrap_or("?");
+            format!("{pause} on thread {thread} at {} and kept the GIL{waiter}", blocker.short())
+        }
     }
 }

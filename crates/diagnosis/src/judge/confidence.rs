@@ -74,7 +74,7 @@ struct Row {
     id: &'static str,
     /// What is measured; None where the row says nothing of such a finding.
     measure: fn(&Basis<'_>) -> Option<Measured>,
-    /// What a finding that does not pass is lowered to, and why, in words; "": that is not said.
+    /// What a finding that does not pass is lowered to, and why, in words.
     lowers: fn(&Basis<'_>) -> (Confidence, String),
 }
 
@@ -207,8 +207,11 @@ const TABLE: &[Row] = &[
     },
     Row {
         id: "share.least",
-        measure: |f| Some(at_least(f.share, thresholds::confirmed_share())),
-        lowers: |_| likely(""),
+        measure: |f| {
+            let is_known = f.group.cause != Cause::Unknown;
+            is_known.then(|| at_least(f.share, thresholds::confirmed_share()))
+        },
+        lowers: |_| likely("it is a small part of the excess"),
     },
     Row {
         id: "normal-requests-with-it.most",
@@ -262,7 +265,7 @@ pub(crate) fn of(
         if !passed {
             let (level, why) = (row.lowers)(&basis);
             sure.level = sure.level.min(level);
-            sure.missing.extend(Some(why).filter(|why| !why.is_empty()));
+            sure.missing.push(why);
         }
     }
     sure

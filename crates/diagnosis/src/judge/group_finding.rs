@@ -34,6 +34,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     if share < thresholds::reported_part() {
         return None;
     }
+    group.place = group.place.filter(|place| !place.is_nameless());
     let slow = slow_with(judge, &group, share);
     let repeats = repeats(judge, &group, &slow);
     if let Some(repeats) = &repeats {

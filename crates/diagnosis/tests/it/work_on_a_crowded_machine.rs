@@ -40,7 +40,8 @@ fn work_that_alone_is_too_slow_is_reported_first_and_what_the_machine_added_besi
     assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
     let first = &verdict.findings[0];
     assert_eq!((first.cause.text(), first.confidence), ("cpu", Confidence::Confirmed));
-    let wanted = "app.py:30 rows() computed for 400 ms, and got no CPU for 600 ms of that time";
+    let wanted =
+        "app.py:30 rows() computed for 400 ms, which took 1 s: for 600 ms of that it got no CPU";
     assert_eq!(first.summary, wanted);
 }
 

@@ -1,6 +1,6 @@
-//! The golden captures of tests/captures: each gives its stored verdict, the ones marked right are
-//! right, none is missing or too large, and none names a machine. See
-//! docs/internals/golden-captures.md.
+//! The golden captures of tests/captures: each gives its stored verdict, no word of which
+//! contradicts its data; the ones marked right are right, none is missing or too large, and none
+//! names a machine. See docs/internals/golden-captures.md.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -88,6 +88,10 @@ fn each_has_the_verdict_that_was_accepted() {
         let expected = entry.expected();
         match verdict {
             Err(error) => vec![error],
+            Ok(verdict) if !verdict.contradictions.is_empty() => {
+                let named = |what: &String| format!("{}: {what}", entry.name);
+                verdict.contradictions.iter().map(named).collect()
+            }
             Ok(verdict) if verdict.text == expected => {
                 let is = entry.answer.wrong(&verdict, entry.switches);
                 let claim = is.clone().map_or(Claim::Right, Claim::Wrong);
