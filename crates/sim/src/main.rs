@@ -13,6 +13,7 @@ use capture::read::Capture;
 use clap::{Parser, Subcommand};
 use sim::engine::{Request, World};
 use sim::fleet;
+use sim::judge::calibrate::Calibration;
 use sim::judge::case::{explained, false_alarms, judge, verdict, verdicts};
 use sim::judge::compare::{pairs, table};
 use sim::judge::shrink::shrink;
@@ -98,6 +99,15 @@ enum What {
         #[arg(long, default_value = "tests/captures")]
         golden: PathBuf,
     },
+    /// Prints how often each inference about a blocker is right: what its weight should be.
+    Calibrate {
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+    },
     /// Varies each threshold of the diagnosis, and prints which verdicts move.
     #[cfg(feature = "thresholds")]
     Thresholds {
@@ -146,6 +156,7 @@ fn main() -> ExitCode {
             thresholds(&golden, seeds, percent / 100.0, threads)
         }
         What::Compare { golden } => pairs(&golden).map(|pairs| print!("{}", table(&pairs))),
+        What::Calibrate { seed, count } => calibrated(seed, count),
         What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
         What::Shrink { seed, defect, off } => {
             drawn((seed, defect.as_deref()), true).and_then(|program| small(&program, !off))
@@ -269,6 +280,14 @@ fn slowest(program: &Program, switches: bool) -> Result<(), String> {
             s.cpu_ns / 1000,
             s.run_delay_ns / 1000
         );
+    }
+    Ok(())
+}
+
+fn calibrated(first: u64, count: u64) -> Result<(), String> {
+    let seeds = first..first.saturating_add(count);
+    for (mode, switches) in MODES {
+        println!("{}", Calibration::of(seeds.clone(), switches)?.text(mode));
     }
     Ok(())
 }

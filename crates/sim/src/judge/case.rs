@@ -143,6 +143,21 @@ pub fn explained(program: &Program, switches: bool, by_tight: bool) -> Result<St
     Ok(diagnosis::to_explanation(&diagnosis))
 }
 
+/// Runs a program, and gives its truth and its explained verdict to `look`. An error if the capture
+/// cannot be written or read.
+pub fn with_explanations(
+    program: &Program,
+    switches: bool,
+    look: impl FnOnce(&Truth<'_, '_>, &diagnosis::Diagnosis<'_>),
+) -> Result<(), String> {
+    let mut world = World::new(program, switches);
+    world.run();
+    let capture = capture_of(&world)?;
+    let verdict = diagnosis::diagnose_explained(&capture, |_| program.slow_ns);
+    look(&Truth::of(&world), &verdict);
+    Ok(())
+}
+
 fn capture_of(world: &World<'_>) -> Result<Capture, String> {
     let bytes = world.capture().map_err(|error| format!("writing the capture: {error}"))?;
     Capture::parse(&bytes).map_err(|error| format!("reading the capture: {error}"))

@@ -3,8 +3,9 @@
 //! `truth` reads the critical path of each request from the engine's logs; `case` runs one program
 //! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a
 //! failing program small; `compare` puts the model beside recorded programs of the zoo;
-//! `sensitivity` varies the thresholds.
+//! `sensitivity` varies the thresholds; `calibrate` measures what each inference is worth.
 
+pub mod calibrate;
 pub mod case;
 pub mod compare;
 pub mod goals;

@@ -9,7 +9,7 @@
 //! What it promises: the slices of a path follow each other and sum to the request's time. Causes
 //! are named as the diagnosis names them, so that the two can be compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::actor::{On, Tid, Why};
 use crate::engine::log::{Doing, Entry};
@@ -77,6 +77,43 @@ impl<'w, 'p> Truth<'w, 'p> {
             }
         }
         out
+    }
+
+    /// How many threads the program has.
+    pub fn threads(&self) -> usize {
+        self.world.log.threads.len()
+    }
+
+    /// The threads, by the kernel's ids, that a thread's waits of this time were for: owners of
+    /// what it waited for, and those that ended a wait. Empty where no thread of the program was.
+    pub fn blockers(&self, waiter: u32, (from, to): (u64, u64)) -> BTreeSet<u32> {
+        let mut all: BTreeSet<Tid> = BTreeSet::new();
+        let threads = 0..self.threads();
+        let Some(own) = threads.into_iter().find(|tid| self.world.id_of(*tid) == waiter) else {
+            return BTreeSet::new();
+        };
+        for entry in within(&self.world.log.threads[own], from, to) {
+            let Doing::Wait(on) = entry.doing else { continue };
+            match on {
+                On::Gil => all.extend(self.owners(&self.world.gil.owners, entry)),
+                On::Lock(thing) => {
+                    all.extend(self.owners(&self.world.things[thing].owners, entry));
+                }
+                On::Job(job) => all.extend(self.world.jobs[job].worker),
+                On::End(other) => all.extend([other]),
+                _ => {}
+            }
+            all.extend(entry.ended_by);
+        }
+        all.remove(&own);
+        all.into_iter().map(|tid| self.world.id_of(tid)).collect()
+    }
+
+    /// The threads that had it during a wait.
+    fn owners(&self, owners: &[(u64, Option<Who>)], entry: &Entry) -> Vec<Tid> {
+        let first = owners.partition_point(|(t, _)| *t <= entry.from).saturating_sub(1);
+        let during = owners[first..].iter().take_while(|(t, _)| *t < entry.to);
+        during.filter_map(|(_, owner)| owner.and_then(|who| self.world.thread_of(who))).collect()
     }
 
     /// When a request was answered, or the run ended; None: nobody had taken it up.
