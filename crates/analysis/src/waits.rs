@@ -258,6 +258,35 @@ pub fn ended_by_request<'c>(
 /// Samples that are searched for the slices of a wait, before and behind one of them.
 const SLICES_MAX: usize = 64;
 
+/// The last of the slices of one wait that `samples` lead to. A thread that asks again may be seen
+/// on a CPU, or waiting for the GIL, between two of them.
+fn reached<'c>(
+    from: &'c Sample,
+    samples: impl Iterator<Item = &'c Sample>,
+    same: impl Fn(&&Sample) -> bool,
+    follows: impl Fn(&Sample, &Sample, u64) -> bool,
+) -> &'c Sample {
+    let (mut last, mut between) = (from, false);
+    for sample in samples {
+        if !same(&sample) {
+            between = matches!(sample.wait, WaitKind::Running | WaitKind::Gil);
+            if between {
+                continue;
+            }
+            break;
+        }
+        let apart_ns = match between {
+            true => thresholds::just_before_sampled_ns(),
+            false => thresholds::samples_apart_ns(),
+        };
+        if !follows(last, sample, apart_ns) {
+            break;
+        }
+        (last, between) = (sample, false);
+    }
+    last
+}
+
 /// Whether a time limit is one: 1 says that there was one that could not be read.
 fn is_slice(limit_ns: &u64) -> bool {
     *limit_ns > 1
@@ -285,23 +314,13 @@ impl<'c> Index<'c> {
         let samples = self.samples_in(tid, 0, u64::MAX);
         let at = samples.partition_point(|s| s.t_ns < own.t_ns);
         let found = samples.get(at).filter(|s| s.t_ns == own.t_ns).filter(same)?;
-        let follows = |a: &Sample, b: &Sample| {
-            let limit_ns = a.t_ns.saturating_add(a.timeout_ns);
-            b.t_ns <= limit_ns.saturating_add(thresholds::samples_apart_ns())
+        let follows = |a: &Sample, b: &Sample, apart_ns: u64| {
+            b.t_ns <= a.t_ns.saturating_add(a.timeout_ns).saturating_add(apart_ns)
         };
-        let (mut first, mut last) = (found, found);
-        for s in samples[..at].iter().rev().take(SLICES_MAX).take_while(same) {
-            if !follows(s, first) {
-                break;
-            }
-            first = s;
-        }
-        for s in samples[at..].iter().skip(1).take(SLICES_MAX).take_while(same) {
-            if !follows(last, s) {
-                break;
-            }
-            last = s;
-        }
+        let behind = samples[at..].iter().skip(1).take(SLICES_MAX);
+        let last = reached(found, behind, same, follows);
+        let before = samples[..at].iter().rev().take(SLICES_MAX);
+        let first = reached(found, before, same, |later, earlier, ns| follows(earlier, later, ns));
         Some((first, last))
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct LimitedWaits {
     pub(crate) noticed: bool,
     /// One ran to its limit.
     pub(crate) ran_out: bool,
+    /// After one that ran to its limit its thread asked again.
+    pub(crate) in_slices: bool,
 }
 
 /// Thread, end of its wait, lock, and stack.

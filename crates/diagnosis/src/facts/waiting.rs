@@ -32,7 +32,33 @@ pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
         }
         _ => thresholds::just_before_ns(),
     };
-    end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
+    let ran_out = end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns);
+    ran_out && !goes_on_unseen(cx, segment, sample)
+}
+
+/// Whether a thread that asks in slices, as waits at this place show, may have asked once more
+/// after the slice of `sample`, and got its notice before any sample saw that. By switch records it
+/// went off its CPU again at once, for less time than the slice; without them notices come there,
+/// or there was time for one before the next sample, or the request's end.
+fn goes_on_unseen(cx: &Context<'_>, segment: &Segment<'_>, sample: &Sample) -> bool {
+    let others = limited_waits(cx, sample.stack);
+    if !others.in_slices {
+        return false;
+    }
+    let Some(slice) = cx.off_at(segment.tid, sample.t_ns).filter(|_| segment.exact) else {
+        let next = cx.samples_in(segment.tid, sample.t_ns + 1, u64::MAX).first();
+        let done_ns = cx.request_end(segment.tid, sample.t_ns);
+        let until_ns = next.map(|s| s.t_ns).into_iter().chain(done_ns).min();
+        let limit_ns = sample.t_ns.saturating_add(sample.timeout_ns);
+        let had_time = until_ns.is_none_or(|ns| ns > limit_ns + thresholds::just_before_ns());
+        return others.noticed || had_time;
+    };
+    let off = cx.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
+    let Some(next) = off.get(off.partition_point(|o| o.out_ns < slice.in_ns)) else { return false };
+    let limit_ns = slice.in_ns - slice.out_ns;
+    let at_once = next.out_ns - slice.in_ns <= thresholds::turn_ns();
+    let early = next.in_ns - next.out_ns + thresholds::just_before_ns() < limit_ns;
+    at_once && early && cx.samples_in(segment.tid, slice.in_ns, next.in_ns).is_empty()
 }
 
 /// Whether the wait around `segment` went on when the capture ended: nobody ended it.
@@ -84,6 +110,8 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
     for (tid, samples) in &cx.capture.samples {
         for (i, sample) in samples.iter().enumerate().filter(|(_, sample)| there(sample)) {
             let limit_ns = sample.t_ns.saturating_add(sample.timeout_ns);
+            found.in_slices = found.in_slices
+                || asks_again(cx, *tid, (sample, limit_ns), &samples[i + 1..], there);
             let until_ns = cx.off_at(*tid, sample.t_ns).map(|off| off.in_ns);
             let gone = |s: &&Sample| s.wait != sample.wait || s.stack != sample.stack;
             let moved_ns = || samples[i..].iter().find(gone).map(|s| s.t_ns);
@@ -100,6 +128,24 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
     }
     cx.limited_waits.borrow_mut().insert(stack, found);
     found
+}
+
+/// Whether a thread asks for the same again when its time is up, by its `later` samples. Between
+/// two slices it may be seen on a CPU, or waiting for the GIL.
+fn asks_again(
+    cx: &Context<'_>,
+    tid: u32,
+    (sample, limit_ns): (&Sample, u64),
+    later: &[Sample],
+    there: impl Fn(&Sample) -> bool,
+) -> bool {
+    let waits = |s: &&Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Gil);
+    let next = later.iter().filter(waits).find(|s| s.t_ns > limit_ns || !there(s));
+    let at_once = |s: &Sample| {
+        s.t_ns <= limit_ns.saturating_add(thresholds::samples_apart_ns())
+            && cx.request_end(tid, s.t_ns) == cx.request_end(tid, sample.t_ns)
+    };
+    next.is_some_and(|s| there(s) && at_once(s))
 }
 
 /// Whether the code of a wait waits for a thread's end.
