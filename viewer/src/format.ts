@@ -1,13 +1,33 @@
 // Numbers and times in the form that people read.
 
-/** `1,006 ms` of nanoseconds; one digit below 10 ms, µs below 1 ms. */
+// A verdict's sentences have the same rule: crates/diagnosis/src/wording.rs, with the same cases in
+// its test.
+
+/** `1.01 s`, `654 ms` of nanoseconds; one digit below 10 ms; `3.1 µs` of what that would round to nothing. */
 export function duration(ns: number): string {
+  if (ns < 0) return `−${duration(-ns)}`;
   const ms = ns / 1e6;
-  if (ms === 0) return "0 ms";
-  if (Math.abs(ms) < 0.1) return `${(ns / 1e3).toFixed(1)} µs`;
-  if (Math.abs(ms) < 10) return `${ms.toFixed(ms < 1 ? 2 : 1)} ms`;
-  if (Math.abs(ms) < 100_000) return `${count(Math.round(ms))} ms`;
-  return `${(ms / 1000).toFixed(1)} s`;
+  if (ms > 0 && ms < 0.05) {
+    const us = ms * 1000;
+    return `${us.toFixed(us < 9.95 ? 1 : 0)} µs`;
+  }
+  return Math.round(ms) < 1000 ? whole(ms) : `${seconds(Math.round(ms) / 1000)} s`;
+}
+
+/** A time since a begin, `1,006 ms`: to the millisecond, since two of them are compared; finer below 1 ms. */
+export function offset(ns: number): string {
+  const ms = Math.abs(ns) / 1e6;
+  return ms > 0 && ms < 1 ? `${(ns / 1e3).toFixed(ms < 0.1 ? 1 : 0)} µs` : whole(ns / 1e6);
+}
+
+function whole(ms: number): string {
+  return `${Math.abs(ms) < 10 ? ms.toFixed(1) : count(ms)} ms`;
+}
+
+/** Three significant digits: `1.01`, `1.2`, `12.3`, `1,204`. */
+function seconds(s: number): string {
+  if (s >= 99.95) return count(s);
+  return s.toFixed(s < 9.995 ? 2 : 1).replace(/\.?0+$/, "");
 }
 
 /** `4,812`. */

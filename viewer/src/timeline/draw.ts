@@ -6,7 +6,7 @@
 
 import { READY, RUN, UNKNOWN, WAIT, type Book, type States } from "../data.ts";
 import { cut } from "../dom.ts";
-import { clock, duration, step } from "../format.ts";
+import { clock, duration, offset, step } from "../format.ts";
 import { causeColour, colours, hatch, hue } from "../theme.ts";
 import { first } from "../scatter.ts";
 import { RULER, type Line, type Model, type Row } from "./model.ts";
@@ -55,7 +55,7 @@ function ruler(pen: Pen, book: Book, model: Model, view: View): void {
     pen.moveTo(at, RULER - 6);
     pen.lineTo(at, model.height);
     pen.stroke();
-    const label = t === 0 ? "0" : duration(t);
+    const label = t === 0 ? "0" : offset(t);
     if (at + 6 + pen.measureText(label).width < view.left + view.width) pen.fillText(label, at + 3, 9);
   }
   pen.textAlign = "right";

@@ -2,7 +2,7 @@
 
 import { STATE_NAMES, type Book, type Pieces, type States } from "../data.ts";
 import { h } from "../dom.ts";
-import { duration } from "../format.ts";
+import { duration, offset } from "../format.ts";
 import { stateText } from "./draw.ts";
 
 export function inspectText(text: string): HTMLElement { return h("p", { class: "soft" }, text); }
@@ -62,7 +62,7 @@ export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
 export function inspectEvent(book: Book, event: number, begin: number): HTMLElement {
   const e = book.data.events;
   return h("div", {}, h("h3", {}, book.name(e.name[event])), facts([
-    ["When", `${duration(e.at[event] - begin)} after the request began`],
+    ["When", `${offset(e.at[event] - begin)} after the request began`],
     ["Thread", book.thread(e.thread[event])],
     ["Attributes", book.name(e.attributes[event])],
   ]));

@@ -3,11 +3,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { source } from "./source.mjs";
 
-const { clock, count, duration, percent, step, unitOf } = await source("format.ts");
+const { clock, count, duration, offset, percent, step, unitOf } = await source("format.ts");
 
 test("a duration has the unit and the digits of its size", () => {
-  const shown = [0, 1_500, 250_000, 5_100_000, 1_006_000_000, 150_000_000_000].map(duration);
-  assert.deepEqual(shown, ["0 ms", "1.5 µs", "0.25 ms", "5.1 ms", "1,006 ms", "150.0 s"]);
+  // The cases of `numbers_for_people` in crates/diagnosis/src/wording.rs.
+  const ms = [654.3, 1006.4, 999.6, 1200, 12_345, 1_204_000, 5.06, 0.0031, 0, 0.06];
+  assert.deepEqual(ms.map((ms) => duration(ms * 1e6)),
+    ["654 ms", "1.01 s", "1 s", "1.2 s", "12.3 s", "1,204 s", "5.1 ms", "3.1 µs", "0.0 ms", "0.1 ms"]);
+  assert.deepEqual([duration(10e9), duration(100e9), duration(-2e9)], ["10 s", "100 s", "−2 s"]);
+});
+
+test("times on one axis differ to the millisecond", () => {
+  const shown = [1_006_400_000, 1_007_000_000, 5_060_000, 250_000].map(offset);
+  assert.deepEqual(shown, ["1,006 ms", "1,007 ms", "5.1 ms", "250 µs"]);
 });
 
 test("a count has its thousands apart", () => {
