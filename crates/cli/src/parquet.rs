@@ -67,7 +67,7 @@ fn check(target: &Path) -> Result<(), String> {
     let entries = fs::read_dir(target).map_err(|error| format!("-o {shown}: {error}"))?;
     let foreign = entries.flatten().map(|entry| entry.file_name()).find(|name| {
         let table = name.to_str().and_then(|n| n.strip_suffix(".parquet"));
-        table.and_then(Table::named).is_none()
+        table.and_then(tables::named).is_none()
     });
     foreign.map_or(Ok(()), |name| {
         let name = name.to_string_lossy().into_owned();
@@ -80,7 +80,7 @@ fn check(target: &Path) -> Result<(), String> {
 
 fn write(source: &Source, target: &Path) -> io::Result<()> {
     let mut folder = WholeFolder::create(target);
-    for table in Table::all() {
+    for table in tables::all() {
         progress::stage(format!("writing parquet, table {}", table.name));
         let file = folder.file(&file_name(table).display().to_string())?;
         one(source, table, file)

@@ -1,5 +1,7 @@
 //! As much of HTTP/1.1 as a scraper needs: one GET, one answer, then the connection closes.
 
+use crate::limits::LONGEST;
+
 /// The format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -33,12 +35,12 @@ pub(crate) enum Asked {
 pub(crate) fn asked(bytes: &[u8]) -> Asked {
     let end = |mark: &[u8]| bytes.windows(mark.len()).position(|w| w == mark);
     let Some(end) = end(b"\r\n\r\n").or_else(|| end(b"\n\n")) else {
-        return match bytes.len() > crate::LONGEST {
+        return match bytes.len() > LONGEST {
             true => Asked::Refused(431, "Request Header Fields Too Large"),
             false => Asked::NotYet,
         };
     };
-    if end > crate::LONGEST {
+    if end > LONGEST {
         return Asked::Refused(431, "Request Header Fields Too Large");
     }
     let Ok(head) = std::str::from_utf8(&bytes[..end]) else {

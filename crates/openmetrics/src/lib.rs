@@ -16,56 +16,16 @@
 
 mod address;
 mod http;
+mod limits;
 mod names;
+mod requests;
 mod server;
 mod store;
 mod text;
 
 pub use address::Address;
 pub use http::Format;
+pub use limits::{AGAIN_NS, CLIENTS, LONGEST, MOST_BYTES, PATIENCE_NS, TAKING_NS};
 pub use names::{describe, Unit};
+pub use requests::{Exemplar, RequestTimes};
 pub use server::{Endpoint, Stats};
-
-/// The largest number of clients at once.
-pub const CLIENTS: usize = 4;
-/// The largest number of bytes of a request.
-pub const LONGEST: usize = 8192;
-/// A request must come within this time.
-pub const PATIENCE_NS: u64 = 3_000_000_000;
-/// An answer must be taken within this time.
-pub const TAKING_NS: u64 = 10_000_000_000;
-/// The largest number of bytes of an answer; families beyond are left out and counted.
-pub const MOST_BYTES: usize = 8 << 20;
-/// Time until a port in use is tried again.
-pub const AGAIN_NS: u64 = 5_000_000_000;
-
-/// Times of the requests of one name, since the start.
-#[derive(Clone, Debug, Default)]
-pub struct RequestTimes {
-    /// The request's name.
-    pub name: String,
-    /// Requests by duration: at most the bound of the same index in `bounds_ns`, and longer than
-    /// the bound before; the last: longer than all bounds.
-    pub counts: Vec<u64>,
-    /// Upper bounds, ns; one fewer than counts.
-    pub bounds_ns: &'static [u64],
-    /// Sum of all durations, ns.
-    pub sum_ns: u64,
-    /// The slowest recent request of each bucket, if there is one.
-    pub exemplars: Vec<Option<Exemplar>>,
-}
-
-/// A request that is the example of its bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exemplar {
-    /// Its id, as in captures.
-    pub request: u64,
-    /// Its trace id; 0: not known.
-    pub trace: u128,
-    /// Name of the capture's file that contains it; empty: none does.
-    pub capture: String,
-    /// How long it took, ns.
-    pub took_ns: u64,
-    /// Its end, ns since the epoch.
-    pub at_epoch_ns: u64,
-}

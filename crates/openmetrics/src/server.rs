@@ -15,9 +15,12 @@ use metrics::window::Window;
 use sys::local::{self, Waiting};
 use sys::ours::Fd;
 
+use crate::address::Address;
 use crate::http::{answer, asked, refusal, Asked, Format};
+use crate::limits::{AGAIN_NS, CLIENTS, LONGEST, PATIENCE_NS, TAKING_NS};
+use crate::requests::RequestTimes;
 use crate::store::Store;
-use crate::{text, Address, RequestTimes, AGAIN_NS, CLIENTS, LONGEST, PATIENCE_NS, TAKING_NS};
+use crate::text;
 
 /// How often the thread checks for `stop` while there is nothing to listen on.
 const LOOK_NS: u64 = 200_000_000;

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use crate::http::Format;
+use crate::limits::MOST_BYTES;
 use crate::names::{escaped, escaped_help};
+use crate::requests::{Exemplar, RequestTimes};
 use crate::store::{samples, Family, State, Store, Type};
-use crate::{Exemplar, RequestTimes, MOST_BYTES};
 
 /// Name of the histogram of requests.
 const REQUESTS: &str = "dashcam_request_seconds";

@@ -1,6 +1,8 @@
 //! Columns, and the values that rows put into them.
 
-use arrow_schema::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,12 @@ pub struct Column {
     pub nullable: bool,
     /// What it says, in one line.
     pub about: &'static str,
+}
+
+/// The Arrow schema of a list of columns.
+pub(crate) fn schema(columns: &[Column]) -> SchemaRef {
+    let field = |c: &Column| Field::new(c.name, c.kind.data_type(), c.nullable);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<Field>>()))
 }
 
 /// A column that always holds a value.

@@ -1,10 +1,11 @@
 //! The part of docs/tables.md that lists tables and columns, made from the schemas.
 
+use crate::rows;
 use crate::Table;
 
 /// Markdown: a section a table, a line a column.
 pub fn markdown() -> String {
-    Table::all().iter().map(section).collect::<Vec<String>>().join("\n")
+    rows::all().iter().map(section).collect::<Vec<String>>().join("\n")
 }
 
 fn section(table: &Table) -> String {

@@ -27,54 +27,11 @@ mod rows;
 mod sink;
 mod source;
 pub mod summary;
+mod table;
 
 pub use cell::{Column, Kind};
 pub use reader::Reader;
+pub use rows::{all, named};
 pub use sink::{Halt, Sink, BATCH_ROWS};
 pub use source::Source;
-
-use std::sync::Arc;
-
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema, SchemaRef};
-
-/// A table of every capture.
-pub struct Table {
-    /// Its name in SQL.
-    pub name: &'static str,
-    /// What a row is, in one sentence.
-    pub about: &'static str,
-    /// Its columns, in order.
-    pub columns: &'static [Column],
-    pub(crate) rows: fn(&Source, &mut Sink<'_>) -> Result<(), Halt>,
-}
-
-impl Table {
-    /// All tables, in the order of the documentation.
-    pub fn all() -> &'static [Table] {
-        rows::ALL
-    }
-
-    /// The table with this name.
-    pub fn named(name: &str) -> Option<&'static Table> {
-        Table::all().iter().find(|table| table.name == name)
-    }
-
-    /// Its schema.
-    pub fn schema(&self) -> SchemaRef {
-        let field = |c: &Column| Field::new(c.name, c.kind.data_type(), c.nullable);
-        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<Field>>()))
-    }
-
-    /// Calls `each` with the table's batches: at least one, which may be empty. An error of `each`
-    /// ends the walk and is returned.
-    pub fn write(
-        &self,
-        source: &Source,
-        each: &mut dyn FnMut(RecordBatch) -> Result<(), Halt>,
-    ) -> Result<(), Halt> {
-        let mut sink = Sink::new(self, each);
-        (self.rows)(source, &mut sink)?;
-        sink.finish()
-    }
-}
+pub use table::Table;

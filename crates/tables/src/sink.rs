@@ -8,8 +8,7 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use crate::cell::{Cell, Kind};
-use crate::Table;
+use crate::cell::{schema, Cell, Column, Kind};
 
 /// A batch has at most this many rows.
 pub const BATCH_ROWS: usize = 32_768;
@@ -77,11 +76,11 @@ pub struct Sink<'s> {
 
 impl<'s> Sink<'s> {
     pub(crate) fn new(
-        table: &Table,
+        columns: &[Column],
         each: &'s mut dyn FnMut(RecordBatch) -> Result<(), Halt>,
     ) -> Sink<'s> {
-        let builders = table.columns.iter().map(|c| Builder::new(c.kind)).collect();
-        Sink { schema: table.schema(), builders, rows: 0, text: 0, batches: 0, each }
+        let builders = columns.iter().map(|c| Builder::new(c.kind)).collect();
+        Sink { schema: schema(columns), builders, rows: 0, text: 0, batches: 0, each }
     }
 
     /// Appends a row: a value for each column, in their order.

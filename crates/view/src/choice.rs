@@ -14,8 +14,8 @@ use capture::read::{Capture, RequestRow};
 use diagnosis::Context;
 
 use crate::detail::Detail;
+use crate::limits::Limits;
 use crate::windows::Windows;
-use crate::Limits;
 
 /// The chosen part of a capture.
 pub struct Chosen<'c> {

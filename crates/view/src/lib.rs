@@ -17,6 +17,7 @@ mod detail;
 mod html;
 mod intern;
 mod json;
+mod limits;
 mod whole;
 mod windows;
 
@@ -24,25 +25,7 @@ use capture::read::Capture;
 use diagnosis::Diagnosis;
 
 use choice::Chosen;
-
-/// How much a page may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Slow requests with a timeline; the slowest ones.
-    pub slow: usize,
-    /// Normal requests with a timeline, for comparison.
-    pub normal: usize,
-    /// Requests in the scatter plot; the slow ones first, then every n-th.
-    pub dots: usize,
-    /// Size of the data in the page, bytes. The number of requests is reduced until it fits.
-    pub bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { slow: 200, normal: 60, dots: 20_000, bytes: 8 << 20 }
-    }
-}
+pub use limits::Limits;
 
 /// The page of a capture. `file` is its path as shown to the user; `limit_ns` is the time that a
 /// request of a name may take, the same as in `diagnosis`.

@@ -78,7 +78,7 @@ impl PyCapture {
 
     /// The table with this name; None: there is no such table.
     fn table(&self, name: &str) -> Option<PyTable> {
-        let table = Table::named(name)?;
+        let table = tables::named(name)?;
         Some(PyTable { source: self.source.clone(), table })
     }
 }
@@ -163,7 +163,7 @@ mod reader {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         use pyo3::types::PyModuleMethods;
-        let names: Vec<&str> = tables::Table::all().iter().map(|t| t.name).collect();
+        let names: Vec<&str> = tables::all().iter().map(|t| t.name).collect();
         module.add("TABLES", names)
     }
 }

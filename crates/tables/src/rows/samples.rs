@@ -4,8 +4,8 @@ use analysis::context::Contexts;
 use analysis::words;
 use format::record::{flag, Sample};
 
+use super::common_cells::{holder_source, request_at, sorted};
 use super::waits::{lock_address, syscall, task, LOCK_NAME, LOCK_OBJECT};
-use super::{holder_source, request_at, sorted};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
 

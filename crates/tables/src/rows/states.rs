@@ -7,7 +7,7 @@ use analysis::states::Threads;
 use analysis::timeline::State;
 use format::wake::Waker;
 
-use super::{middle, request_at, sorted, Places};
+use super::common_cells::{middle, request_at, sorted, Places};
 use crate::cell::{always, id, int, maybe, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
 

@@ -12,7 +12,7 @@ use capture::read::Capture;
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind;
 
-use super::{holder_source, middle, request_at, Places};
+use super::common_cells::{holder_source, middle, request_at, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
 use crate::{Column, Halt, Sink, Source, Table};
 

@@ -3,7 +3,7 @@
 use capture::read::SpanRow;
 use format::record::{Await, TARGET_IS_NAME};
 
-use super::{holder_source, sorted, Places};
+use super::common_cells::{holder_source, sorted, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
 

@@ -13,7 +13,7 @@ use common::{capture, request, sample, span, MS, T0, WORKER};
 use format::record::{flag, TARGET_IS_NAME};
 use format::trace::{Link, Trace};
 use format::wait::WaitKind;
-use tables::{Reader, Source, Table, BATCH_ROWS};
+use tables::{Reader, Source, BATCH_ROWS};
 
 fn source(capture: Capture) -> Source {
     Source::new(capture, "/some/where/a.dashcam".to_owned(), Box::new(|_| 500 * MS))
@@ -21,7 +21,7 @@ fn source(capture: Capture) -> Source {
 
 fn batches(source: &Source, name: &str) -> Vec<RecordBatch> {
     let mut out = Vec::new();
-    let table = Table::named(name).expect("a table");
+    let table = tables::named(name).expect("a table");
     let mut keep = |batch| {
         out.push(batch);
         Ok(())
@@ -210,7 +210,7 @@ fn a_reader_gives_the_same_batches_and_may_be_dropped_at_any_time() {
         made.spans.push(span(2, WORKER, 64, i, i + 1));
     }
     let made = Arc::new(source(made));
-    let table = Table::named("spans").expect("spans");
+    let table = tables::named("spans").expect("spans");
     let whole = batches(&made, "spans");
     assert!(whole.len() >= 4 && whole.iter().all(|b| b.num_rows() <= BATCH_ROWS));
     let reader = Reader::new(made.clone(), table);
@@ -243,7 +243,7 @@ fn any_capture_gives_tables() {
     };
     let everything = |made: Capture| {
         let made = source(made);
-        for table in Table::all() {
+        for table in tables::all() {
             let rows = batches(&made, table.name);
             assert_eq!(rows[0].schema(), table.schema());
         }
@@ -314,7 +314,7 @@ fn instants_by_the_wall_clock_are_rounded_down_to_microseconds() {
 #[cfg(feature = "parquet")]
 #[test]
 fn the_same_capture_gives_the_same_parquet() {
-    for table in Table::all() {
+    for table in tables::all() {
         let file = |source: &Source| {
             let mut out = Vec::new();
             tables::parquet::write(source, table, &mut out).expect("memory takes it");

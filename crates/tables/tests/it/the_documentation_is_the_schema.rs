@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tables::Table;
-
 #[test]
 fn docs_tables_md_ends_with_what_the_schemas_say() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tables.md");
@@ -19,9 +17,9 @@ fn docs_tables_md_ends_with_what_the_schemas_say() {
 
 #[test]
 fn names_are_unique_and_end_with_their_unit() {
-    let names: BTreeSet<&str> = Table::all().iter().map(|t| t.name).collect();
-    assert_eq!(names.len(), Table::all().len());
-    for table in Table::all() {
+    let names: BTreeSet<&str> = tables::all().iter().map(|t| t.name).collect();
+    assert_eq!(names.len(), tables::all().len());
+    for table in tables::all() {
         let columns: BTreeSet<&str> = table.columns.iter().map(|c| c.name).collect();
         assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
         for column in table.columns {
@@ -31,7 +29,7 @@ fn names_are_unique_and_end_with_their_unit() {
             assert_eq!(utc, column.kind == tables::Kind::Utc, "{}.{}", table.name, column.name);
             assert!(!column.about.contains('|'), "{}.{}", table.name, column.name);
         }
-        assert_eq!(Table::named(table.name).map(|t| t.name), Some(table.name));
+        assert_eq!(tables::named(table.name).map(|t| t.name), Some(table.name));
     }
-    assert!(Table::named("nothing").is_none());
+    assert!(tables::named("nothing").is_none());
 }
