@@ -1,0 +1,6 @@
+//! See the modules.
+
+pub mod connecting;
+pub mod local;
+pub mod send;
+pub mod socket;
