@@ -1,4 +1,12 @@
-//! See the modules.
+//! Files that other processes may read, copy or rename at any moment.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | whole_file, whole_folder | a file, or a folder of files, that exists whole or not at all |
+//! | shared_log | a file of lines that several processes append to, of bounded size |
+//!
+//! What it promises: a file that is found by its name is complete. What is missing on purpose:
+//! formats and retention (crates `capture`, `dashcam`).
 
 pub mod shared_log;
 pub mod whole_file;

@@ -1,4 +1,18 @@
-//! See the modules.
+//! This process and its threads: their beginning and end, and what the host must not notice.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | thread | ids and names; threads of ours, which the host never notices |
+//! | fork, exit, stay | hooks around a fork; at the end; threads that are ended from outside |
+//! | ours | our descriptors: their list, number, and table |
+//! | signal | SIGUSR2 as a request |
+//! | stderr, streams | the process's stderr; which of the three streams it was started without |
+//! | detached, tracee | a command beside the host; another process, stopped for a while |
+//! | library, random | the file of this code; a number that no other process has |
+//!
+//! What it promises: signals, children, exit codes, descriptors and stacks of the host are what
+//! they would be without us. What is missing on purpose: any policy of when a thread or a command
+//! is needed.
 
 pub mod detached;
 pub mod exit;
