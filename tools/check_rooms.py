@@ -86,7 +86,6 @@ MOST_LINES = 600
 # A number only gets smaller: a module that left a cycle does not return to it.
 IN_CYCLES = {
     "python": 11,
-    "samplers": 8,
 }
 # Rooms whose lib.rs lists its layers, the highest first, in a block of text of its header.
 LAYERED = {"diagnosis"}

@@ -10,16 +10,40 @@
 //! missing on purpose: guessing. An unknown version is refused; then the host reads stacks through
 //! the interpreter itself, rarely and under the GIL (`under_gil`).
 
-use super::frames::Walker;
 use super::layout::{object, Layout};
+use super::reader::PythonStacks;
 use super::threads::Threads;
 use super::types::{RuntimeInfo, Subject};
 use super::unsupported::{refused, Unsupported};
+use super::walker::Walker;
 use super::{published, self_test};
 use sys::mem::Reader;
 
+impl PythonStacks {
+    /// Finds and tries the layout of the interpreter in this process. Costs microseconds.
+    pub fn attach(info: RuntimeInfo, mem: Reader) -> Result<Self, Unsupported> {
+        PythonStacks::attach_to(info, mem, &Subject::Own)
+    }
+
+    /// The same in the process that `mem` reads. What is not known of `info.types`' locks is looked
+    /// up there.
+    pub fn attach_to(
+        info: RuntimeInfo,
+        mem: Reader,
+        subject: &Subject,
+    ) -> Result<Self, Unsupported> {
+        let layout = choose(&mem, &info)?;
+        let mut walker = Walker::new()
+            .map_err(|e| refused("address space", e.to_string(), "10 MiB to read into"))?;
+        let threads = checked_threads(&mem, (&info, subject), &layout, &mut walker)?;
+        let mut stacks = PythonStacks::with(&info, mem, layout, threads, walker);
+        stacks.find_lock_types();
+        Ok(stacks)
+    }
+}
+
 /// The layout for this interpreter: from the table, and from 3.13 on as published.
-pub(super) fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsupported> {
+fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsupported> {
     let Some(table) = Layout::of(info.version_hex) else {
         let found = format!("{:#010x}", info.version_hex);
         return Err(refused("Python version", found, "3.9 to 3.15"));
@@ -36,7 +60,7 @@ const TRIES: u64 = 64;
 const PAUSE_NS: u64 = 50_000;
 
 /// Finds the threads, and tries the layout on the live interpreter.
-pub(super) fn checked_threads(
+fn checked_threads(
     mem: &Reader,
     (info, subject): (&RuntimeInfo, &Subject),
     layout: &Layout,
@@ -99,7 +123,7 @@ fn check_once(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PythonStacks, TypeAddresses};
+    use super::super::TypeAddresses;
     use super::*;
 
     fn info(version_hex: u32, runtime: usize) -> RuntimeInfo {

@@ -5,7 +5,12 @@
 //! exist. What is missing on purpose: threads; a test lays out what it reads.
 
 use super::layout::Layout;
-use super::*;
+use super::reader::PythonStacks;
+use super::sorts::TYPE_NAME;
+use super::threads::Threads;
+use super::types::{RuntimeInfo, Subject, TypeAddresses};
+use super::walker::Walker;
+use sys::mem::Reader;
 
 /// A reader, and the memory that it reads.
 pub(super) struct ByHand {
@@ -41,7 +46,7 @@ impl ByHand {
     /// A static type; the name ends in a zero.
     pub fn kind(&mut self, name: &'static [u8]) -> usize {
         let mut words = [0; 40];
-        words[objects::TYPE_NAME / 8] = name.as_ptr() as usize;
+        words[TYPE_NAME / 8] = name.as_ptr() as usize;
         self.words(&words)
     }
 

@@ -18,15 +18,11 @@
 //! searched too, and the objects in them, `MOST_REACHED` objects a frame. What is missing on
 //! purpose: objects reached through globals, or farther than one attribute away.
 
-use super::awaits::Chain;
-use super::frames::RawFrame;
-use super::objects::Sort;
-use super::PythonStacks;
+use super::chain::Chain;
+use super::reader::PythonStacks;
 
 /// Frames of a task that are searched.
 const MOST_FRAMES: usize = 12;
-/// Objects in containers that are searched, for each frame.
-const MOST_REACHED: usize = 64;
 
 impl PythonStacks {
     /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of
@@ -62,58 +58,5 @@ impl PythonStacks {
         let leaf = chain.frames.first();
         chain.waiter == object
             || leaf.is_some_and(|frame| self.slots(frame, 0, 1).contains(&object))
-    }
-
-    /// Whether a frame has `object` among its locals, on its stack, in a container among these or
-    /// in something in there, or as an attribute of its first argument.
-    pub(super) fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
-        let slots = self.live_slots(frame);
-        if slots.contains(&object) {
-            return true;
-        }
-        if self.contain(&slots, object) {
-            return true;
-        }
-        slots.first().is_some_and(|own| self.attributes(*own).contains(&object))
-    }
-
-    /// The attributes of an object of a program's class; of other objects nothing.
-    pub(super) fn attributes(&mut self, object: usize) -> Vec<usize> {
-        let kind = self.objects.type_of(&self.mem, &self.layout, object);
-        let kind = kind.filter(|kind| kind.sort == Sort::Instance);
-        let contents = |kind| self.objects.contents(&self.mem, &self.layout, object, kind);
-        kind.map(contents).unwrap_or_default()
-    }
-
-    /// Whether a container among `slots` has `object` in it, or something that has it: a pair, an
-    /// entry.
-    fn contain(&mut self, slots: &[usize], object: usize) -> bool {
-        let container =
-            |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Set | Sort::Dict);
-        let holder = |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Instance);
-        let mut left = MOST_REACHED;
-        for mut items in self.inside(slots, container) {
-            if items.contains(&object) {
-                return true;
-            }
-            items.truncate(left);
-            left -= items.len();
-            if self.inside(&items, holder).iter().any(|own| own.contains(&object)) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// What lies in each of the objects at `addresses` that is of a sort that is `wanted`.
-    pub(super) fn inside(
-        &mut self,
-        addresses: &[usize],
-        wanted: impl Fn(Sort) -> bool,
-    ) -> Vec<Vec<usize>> {
-        let kinds = self.types_at(addresses);
-        let known = addresses.iter().zip(kinds).filter_map(|(a, kind)| Some((*a, kind?)));
-        let known = known.filter(|(_, kind)| wanted(kind.sort));
-        known.map(|(a, k)| self.objects.contents(&self.mem, &self.layout, a, k)).collect()
     }
 }

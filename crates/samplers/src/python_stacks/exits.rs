@@ -13,10 +13,11 @@
 //! What it promises: the pair of function and object, in the order of the slots. What is missing on
 //! purpose: whether the slots are alive, and what the function does; callers know.
 
-use super::frames::RawFrame;
+use super::frame::RawFrame;
 use super::layout::object;
-use super::objects::Sort;
-use super::PythonStacks;
+use super::reader::PythonStacks;
+use super::sorts::Sort;
+use super::words::word_at;
 
 /// A way out that a frame keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,22 @@ impl PythonStacks {
         let word = |address: usize| self.mem.word(address).ok();
         let definition = word(function.wrapping_add(object::DESCRIPTOR_DEFINITION));
         let Some(name) = definition.and_then(word) else { return false };
+        let mut text = [0u8; 9];
+        self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
+    }
+
+    /// True for the head of a live builtin method `__exit__` bound to `lock`.
+    pub(super) fn is_exit_of(&self, head: &[u8], lock: usize) -> bool {
+        let bound = word_at(head, object::REFERENCES) != 0
+            && word_at(head, object::TYPE) == self.types.builtin_method
+            && word_at(head, object::METHOD_SELF) == lock;
+        if !bound {
+            return false;
+        }
+        let definition = word_at(head, object::METHOD_DEFINITION);
+        let Ok(name) = self.mem.word(definition) else {
+            return false;
+        };
         let mut text = [0u8; 9];
         self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }

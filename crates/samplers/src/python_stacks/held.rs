@@ -8,10 +8,10 @@
 //! other objects, which are found when somebody waits for them.
 
 use super::exits::Exit;
-use super::frames::RawFrame;
+use super::frame::RawFrame;
 use super::layout::object;
+use super::reader::PythonStacks;
 use super::types::{Held, PyThread};
-use super::PythonStacks;
 
 /// Frames that are searched, from the innermost on.
 const FRAMES: usize = 512;
@@ -48,7 +48,7 @@ impl PythonStacks {
         found
     }
 
-    fn kind(&self, object: usize) -> usize {
+    pub(super) fn kind(&self, object: usize) -> usize {
         self.mem.word(object.wrapping_add(object::TYPE)).unwrap_or(0)
     }
 

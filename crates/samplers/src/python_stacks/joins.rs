@@ -13,10 +13,10 @@
 //! is missing on purpose: idents of other things (a process's `join` waits in a system call that
 //! names the child).
 
-use super::frames::RawFrame;
-use super::locks::{HowKnown, WaitedFor, THREADING};
+use super::frame::RawFrame;
+use super::reader::PythonStacks;
 use super::types::PyThread;
-use super::PythonStacks;
+use super::wait_object::{HowKnown, WaitedFor, THREADING};
 
 /// `join` is at most this far from the innermost frame.
 const FRAMES: usize = 3;

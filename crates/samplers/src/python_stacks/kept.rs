@@ -26,7 +26,7 @@
 //! stacks that moved at every try; the previous version is kept.
 
 use super::codes::WordHasher;
-use super::frames::{Chunk, Link, RawFrame};
+use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD};
 use super::layout::{object, Layout, ABSENT};
 use super::types::{CodeId, Frame};
 use super::words::word_at;
@@ -45,8 +45,6 @@ const WINDOW: usize = 64;
 const CLOSE: usize = 512;
 /// No frame's head is longer than this.
 const HEAD: usize = 128;
-/// In a chunk: previous, size, top, then frames.
-const CHUNK_HEAD: usize = 24;
 
 /// The word at `offset`, a multiple of eight, of a frame's head: without a check that costs.
 fn word_in(head: &[u8; HEAD], offset: usize) -> usize {

@@ -27,63 +27,21 @@
 //! locks held by suspended coroutines (see `waits_for`), and semaphores. Objects that take a lock
 //! when they are entered are in `managers`.
 
-use super::blocks::kept_depth;
-use super::frames::RawFrame;
+use super::frame::RawFrame;
 use super::layout::object;
-use super::objects::Sort;
+use super::reader::PythonStacks;
+use super::sorts::Sort;
 use super::types::PyThread;
-use super::words::{int_at, read_each, word_at};
-use super::PythonStacks;
+use super::wait_object::{HowKnown, LockHolder, WaitedFor, THREADING};
+use super::words::{read_each, word_at};
 
 /// The lock object is searched in this many innermost frames of the waiter.
 const WAITER_FRAMES: usize = 4;
 /// The holder's `with` is searched in this many innermost frames of every thread.
 const HOLDER_FRAMES: usize = 512;
-/// The file of Python's own Condition, Event and Thread.
-pub(super) const THREADING: &str = "/threading.py";
 const QUEUE: &str = "/queue.py";
 /// Functions that call the function of a thread.
 const THREADS: [&str; 3] = ["run", "_bootstrap", "_bootstrap_inner"];
-/// Slots read of one frame.
-const MAX_SLOTS: usize = 512;
-/// The size of one `PyTryBlock` and where its stack level is (up to 3.10).
-const BLOCK: (usize, usize) = (12, 8);
-
-/// How the holder of a lock is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HowKnown {
-    /// The lock itself names its owner (`RLock`).
-    OwnerField,
-    /// The thread is inside the lock's `with` block (plain `Lock`).
-    WithBlock,
-    /// Not a lock: the thread is the one whose end `Thread.join` waits for.
-    Joined,
-}
-
-/// The thread that holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockHolder {
-    /// The holder's native id.
-    pub tid: u32,
-    /// How that is known.
-    pub how: HowKnown,
-}
-
-/// What a thread in a futex wait waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitedFor {
-    /// The address of the object that all waiters for the same have in common: a lock, a Condition,
-    /// a queue, the `Thread` that is joined.
-    pub object: usize,
-    /// The holder, or the thread that is joined, if it is known.
-    pub holder: Option<LockHolder>,
-}
-
-impl WaitedFor {
-    pub(super) fn held(object: usize, tid: u32, how: HowKnown) -> WaitedFor {
-        WaitedFor { object, holder: Some(LockHolder { tid, how }) }
-    }
-}
 
 enum Lock {
     Plain(usize),
@@ -174,12 +132,6 @@ impl PythonStacks {
         let frames = self.walker.frames.iter().take_while(of_library);
         let object = frames.filter_map(own).last().filter(|object| is_address(*object))?;
         Some(WaitedFor { object, holder: None })
-    }
-
-    /// File and plain name of a frame's function.
-    pub(super) fn function(&self, frame: &RawFrame) -> Option<(&str, &str)> {
-        let info = &self.codes.get(self.codes.id(frame.code)?)?.info;
-        Some((&info.file, info.qualname.rsplit('.').next()?))
     }
 
     fn lock_waited_for(&mut self, waiter: &PyThread, futex: usize) -> Option<Lock> {
@@ -299,79 +251,6 @@ impl PythonStacks {
         }
         let exits = self.exits(&kept);
         self.is_inside_manager(&exits, lock)
-    }
-
-    /// The slots of the value stack that live as long as the `with`s that the frame is in.
-    pub(super) fn kept_slots(&self, frame: &RawFrame) -> Vec<usize> {
-        match self.depth_kept(frame).unwrap_or(0) {
-            0 => Vec::new(),
-            depth => self.slots(frame, self.locals_of(frame).unwrap_or(0), depth),
-        }
-    }
-
-    /// All of a frame's value stack, including old content of slots above the live ones.
-    pub(super) fn value_stack(&self, frame: &RawFrame) -> Vec<usize> {
-        let locals = self.locals_of(frame).unwrap_or(0);
-        let room = match self.codes.id(frame.code).and_then(|id| self.codes.get(id)) {
-            Some(code) => code.stack_size,
-            None => 0,
-        };
-        self.slots(frame, locals, room)
-    }
-
-    /// True for the head of a live builtin method `__exit__` bound to `lock`.
-    pub(super) fn is_exit_of(&self, head: &[u8], lock: usize) -> bool {
-        let bound = word_at(head, object::REFERENCES) != 0
-            && word_at(head, object::TYPE) == self.types.builtin_method
-            && word_at(head, object::METHOD_SELF) == lock;
-        if !bound {
-            return false;
-        }
-        let definition = word_at(head, object::METHOD_DEFINITION);
-        let Ok(name) = self.mem.word(definition) else {
-            return false;
-        };
-        let mut text = [0u8; 9];
-        self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
-    }
-
-    /// How many slots of the value stack are certainly alive.
-    fn depth_kept(&self, frame: &RawFrame) -> Option<usize> {
-        if self.layout.has_chunks() {
-            let code = self.codes.get(self.codes.id(frame.code)?)?;
-            return Some(kept_depth(&code.exceptions, frame.offset).min(MAX_SLOTS));
-        }
-        let mut count = [0u8; 4];
-        let place = frame.address.wrapping_add(self.layout.frame_block_count);
-        self.mem.read(place, &mut count).ok()?;
-        let innermost = usize::try_from(int_at(&count, 0)).ok()?.checked_sub(1)?;
-        let blocks = frame.address.wrapping_add(self.layout.frame_blocks);
-        let mut level = [0u8; 4];
-        let place = blocks.wrapping_add(innermost.min(19) * BLOCK.0 + BLOCK.1);
-        self.mem.read(place, &mut level).ok()?;
-        Some(usize::try_from(int_at(&level, 0)).ok()?.min(MAX_SLOTS))
-    }
-
-    /// How many slots lie in front of the value stack.
-    fn locals_of(&self, frame: &RawFrame) -> Option<usize> {
-        if self.layout.has_chunks() {
-            return Some(self.codes.get(self.codes.id(frame.code)?)?.locals);
-        }
-        let place = frame.address.wrapping_add(self.layout.frame_value_stack);
-        let stack = self.mem.word(place).ok()?;
-        let locals = stack.wrapping_sub(frame.address.wrapping_add(self.layout.frame_locals)) / 8;
-        Some(locals).filter(|locals| *locals < 1 << 16)
-    }
-
-    /// What the words of a frame from its first local on refer to; 0 where they refer to nothing.
-    pub(super) fn slots(&self, frame: &RawFrame, first: usize, count: usize) -> Vec<usize> {
-        let start = frame.address.wrapping_add(self.layout.frame_locals).wrapping_add(first * 8);
-        let count = count.min(MAX_SLOTS);
-        let mut words = self.walker.words(&self.mem, start, count).unwrap_or_default();
-        if self.layout.has_tags() {
-            words.iter_mut().for_each(|word| *word = self.layout.untagged(*word));
-        }
-        words
     }
 }
 

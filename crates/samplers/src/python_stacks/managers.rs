@@ -25,12 +25,12 @@
 //! lock) is not named, nor one whose `__exit__` releases nothing. What is missing on purpose: locks
 //! farther than one attribute away.
 
-use super::awaits::Chain;
+use super::chain::Chain;
 use super::exits::Exit;
 use super::layout::object;
-use super::objects::{Sort, Type};
+use super::reader::PythonStacks;
+use super::sorts::{Sort, Type};
 use super::words::{read_each, word_at};
-use super::PythonStacks;
 
 /// Functions by which the exit code releases a lock.
 const LEAVES: [&str; 3] = ["release", "__exit__", "__aexit__"];

@@ -15,11 +15,12 @@
 use std::path::Path;
 
 use super::layout::object;
-use super::objects::{dict_entries, Sort, DICT_KEYS, DICT_VALUES, KEYS_HEAD};
+use super::objects::{dict_entries, DICT_KEYS, DICT_VALUES, KEYS_HEAD};
+use super::reader::PythonStacks;
+use super::sorts::Sort;
 use super::task_table::{search, TaskTable};
 use super::types::{AllTasks, RunningTasks};
 use super::words::{int_at, read_each, read_string, text_bytes, word_at};
-use super::PythonStacks;
 use crate::native_stacks::maps::Maps;
 
 /// Module -> its dict.

@@ -38,13 +38,17 @@
 //! older one's, by the thread that made it, and only while that thread is in a `run_string`. The
 //! stack of a thread that runs code in an interpreter made by another one ends at its caller there.
 
-use super::frames::OWNED_BY_INTERPRETER;
-use super::layout::{object, Layout, ABSENT, STATE_HEAD};
+use super::frame::OWNED_BY_INTERPRETER;
+use super::layout::{Layout, ABSENT, STATE_HEAD};
+use super::reader::{PythonStacks, CODE_GONE, TRIES};
 use super::types::{Frame, Outcome, PyThread, Torn};
 use super::words::{read_each, word_at};
-use super::{PythonStacks, CODE_GONE, STACK_TRIES, TRIES};
+
 use sys::mem::Reader;
 
+/// Attempts at a stack whose thread runs on through code that was not known, or from one coroutine
+/// into another: an attempt learns code and makes the next one quick.
+const STACK_TRIES: usize = 4;
 /// With more states of subinterpreters than this, only states that name the thread themselves are
 /// read.
 const MOST_STATES: usize = 256;
@@ -108,6 +112,38 @@ fn callers_stood(before: &[Place], after: &[Place]) -> bool {
 }
 
 impl PythonStacks {
+    /// Reads one thread's stack into `out`, innermost frame first, at most `max_frames`.
+    pub fn stack(
+        &mut self,
+        thread: &PyThread,
+        max_frames: usize,
+        out: &mut Vec<Frame>,
+    ) -> Result<Outcome, Torn> {
+        self.counters.stacks += 1;
+        let result = match self.threads.has_several(&self.mem, &self.layout) {
+            false => self.stack_of(thread.state, max_frames, out),
+            true => self.stack_through_interpreters(thread, max_frames, out),
+        };
+        match result {
+            Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
+            Err(_) => {
+                out.clear();
+                self.counters.torn_stacks += 1;
+            }
+        }
+        result
+    }
+
+    /// The native id of the thread that holds the main interpreter's GIL now.
+    pub fn gil_holder(&mut self) -> Option<u32> {
+        let gil = self.threads.gil(&self.mem, &self.layout)?;
+        if !gil.locked || gil.holder == 0 {
+            return None;
+        }
+        let runner = self.runner_of(gil.holder);
+        runner.or_else(|| self.threads.tid_of(&self.mem, &self.layout, gil.holder))
+    }
+
     /// The states of a thread that have frames, innermost first.
     fn running(&mut self, thread: &PyThread) -> Result<Vec<Place>, Torn> {
         if self.threads.foreign().len() <= FEW_STATES {
@@ -178,21 +214,6 @@ impl PythonStacks {
         }
         let mut words = slots.chunks_exact(8).map(|slot| word_at(slot, 0));
         words.any(|word| self.is_builtin(word, b"run_string\0"))
-    }
-
-    /// Whether it is a builtin function, or method of a builtin type, of this name; the name ends
-    /// in a zero.
-    pub(super) fn is_builtin(&self, address: usize, wanted: &[u8]) -> bool {
-        let word = |address: usize, offset: usize| self.mem.word(address.wrapping_add(offset)).ok();
-        if word(address, object::TYPE) != Some(self.types.builtin_method) {
-            return false;
-        }
-        let definition = word(address, object::METHOD_DEFINITION);
-        let Some(name) = definition.and_then(|definition| word(definition, 0)) else {
-            return false;
-        };
-        let mut text = vec![0u8; wanted.len()];
-        self.mem.read(name, &mut text).is_ok() && text == wanted
     }
 
     /// The thread as the state that runs its innermost frames.

@@ -19,6 +19,7 @@
 
 use super::layout::{object, Layout, ABSENT, STATE_HEAD};
 use super::objects;
+use super::sorts::TYPE_NAME;
 use super::unsupported::{refused, Unsupported};
 use super::words::word_at;
 use sys::mem::Reader;
@@ -226,7 +227,7 @@ fn check_shapes(words: &Words, at: &Sections) -> Result<(), Unsupported> {
     let shapes = [
         ("thread state's interpreter", at.thread + 3, object::THREAD_INTERPRETER),
         ("object's type", at.object + 1, object::TYPE),
-        ("type's name", at.object + 3, objects::TYPE_NAME),
+        ("type's name", at.object + 3, TYPE_NAME),
         ("tuple's size", at.tuple + 2, object::SIZE),
         ("list's items", at.tuple + 4, object::LIST_ITEMS),
         ("list's size", at.tuple + 5, object::SIZE),
@@ -362,7 +363,7 @@ mod tests {
         ];
         let objects = [
             (at.object + 1, object::TYPE),
-            (at.object + 3, objects::TYPE_NAME),
+            (at.object + 3, TYPE_NAME),
             (at.object + 5, l.type_flags),
             (at.tuple + 1, l.tuple_items),
             (at.tuple + 2, object::SIZE),

@@ -33,13 +33,14 @@
 //! name is the next one's. What is missing on purpose: loops of subinterpreters, which have a dict
 //! of their own; tasks written in Python (`asyncio.tasks._PyTask`); coroutines of Cython.
 
-use super::awaits::TaskLayout;
-use super::frames::{parse_frame, RawFrame, OWNED_BY_GENERATOR};
+use super::frame::parse_frame;
 use super::layout::{object, Layout};
-use super::objects::{dict_entries, Sort, DICT_KEYS, KEYS_HEAD};
+use super::objects::{dict_entries, DICT_KEYS, KEYS_HEAD};
+use super::reader::PythonStacks;
+use super::running_tasks::{Candidate, Found};
+use super::sorts::Sort;
 use super::types::{CodeId, RunningTasks};
 use super::words::{decode, int_at, kind_of, read_each, read_string, text_bytes, word_at};
-use super::PythonStacks;
 use sys::mem::Piece;
 
 /// Loops that are read at once.
@@ -63,20 +64,8 @@ const MOST_COROUTINE: usize = 256;
 /// Tasks that are read ahead.
 const AHEAD: usize = 4;
 const COPIED: usize = FIRST + (AHEAD + 1) * MOST_TASK + MOST_COROUTINE + NAME_BYTES;
-/// Tasks remembered.
-const MOST_LATELY: usize = 32;
 /// A head of an object and the word behind it.
 const SHORT_HEAD: usize = 24;
-
-/// In place of an owner byte, up to 3.10: the frame object belongs to a generator.
-pub(super) const GENERATORS_OBJECT: u8 = 16;
-
-impl RawFrame {
-    /// Whether it is a generator's or a coroutine's.
-    pub fn is_generators(&self) -> bool {
-        matches!(self.owner, OWNED_BY_GENERATOR | GENERATORS_OBJECT)
-    }
-}
 
 /// The task that runs on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,95 +74,6 @@ pub struct Running<'s> {
     pub name: Option<&'s str>,
     /// What its coroutine runs.
     pub code: CodeId,
-}
-
-/// What is kept from one sample to the next, and buffers that are used again.
-pub(super) struct Memory {
-    minor: u32,
-    /// Of the stack read last, innermost first.
-    generators: Vec<RawFrame>,
-    /// The innermost frame of that stack: it may move while its callers stay.
-    innermost: usize,
-    /// The thread state that it hangs on.
-    state: usize,
-    /// The address of the dict's keys at the last sample.
-    keys: usize,
-    /// Tasks found lately; the next one takes the place of the oldest.
-    lately: Vec<Found>,
-    next: usize,
-    /// Types that exist as long as the process.
-    types: Vec<(usize, Sort)>,
-    values: Vec<usize>,
-    bytes: Vec<u8>,
-    name: String,
-}
-
-/// A task, from its own words.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Candidate {
-    task: usize,
-    kind: usize,
-    coroutine: usize,
-    name: usize,
-}
-
-/// A task and what it runs.
-#[derive(Clone, Copy)]
-struct Found {
-    one: Candidate,
-    coroutine: usize,
-    /// The coroutine's frame.
-    frame: RawFrame,
-}
-
-impl Candidate {
-    /// None: it is freed, done or half made.
-    fn of(task: usize, layout: &TaskLayout, head: &[u8]) -> Option<Candidate> {
-        let found = Candidate {
-            task,
-            kind: word_at(head, object::TYPE),
-            coroutine: word_at(head, layout.coroutine),
-            name: word_at(head, layout.name),
-        };
-        let lives = word_at(head, object::REFERENCES) != 0 && int_at(head, layout.state) == 0;
-        (lives && found.coroutine != 0 && found.name != 0).then_some(found)
-    }
-}
-
-impl Memory {
-    pub fn new(version_hex: u32) -> Memory {
-        Memory {
-            minor: (version_hex >> 16) & 0xff,
-            generators: Vec::new(),
-            innermost: 0,
-            state: 0,
-            keys: 0,
-            lately: Vec::new(),
-            next: 0,
-            types: Vec::new(),
-            values: Vec::new(),
-            bytes: Vec::new(),
-            name: String::new(),
-        }
-    }
-
-    /// Remembers a task for the next sample.
-    fn keep(&mut self, found: Found) {
-        let known = self.lately.iter().position(|old| old.frame.address == found.frame.address);
-        match known {
-            Some(at) => self.lately[at] = found,
-            None if self.lately.len() < MOST_LATELY => self.lately.push(found),
-            None => {
-                self.lately[self.next] = found;
-                self.next = (self.next + 1) % MOST_LATELY;
-            }
-        }
-    }
-
-    /// Another stack is about to be read.
-    pub fn forget(&mut self) {
-        self.generators.clear();
-    }
 }
 
 impl PythonStacks {
@@ -414,7 +314,7 @@ impl PythonStacks {
 
     /// Checks the bytes read as `proof` lists them; the name is stored in the memory. True: the
     /// program gave the name.
-    fn confirm(&mut self, found: &Found, copy: &[u8]) -> Option<bool> {
+    pub(super) fn confirm(&mut self, found: &Found, copy: &[u8]) -> Option<bool> {
         let [coroutine, name, task] = self.proof(found).map(|piece| piece.length);
         let (coroutine, rest) = copy.split_at_checked(coroutine)?;
         if !self.runs(coroutine, found) {

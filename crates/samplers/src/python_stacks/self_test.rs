@@ -15,7 +15,7 @@
 //! (tasks, generators); what is published of them is checked in `published`.
 
 use super::layout::{object, Layout};
-use super::objects::{c_text, TYPE_NAME};
+use super::sorts::{c_text, TYPE_NAME};
 use super::unsupported::{refused, Unsupported};
 use sys::mem::Reader;
 

@@ -2,7 +2,10 @@
 
 use super::super::by_hand::ByHand;
 use super::super::layout::Layout;
+use super::super::task_layout::TaskLayout;
+use super::super::task_table::{TaskLists, TaskTable};
 use super::*;
+use sys::mem::Reader;
 
 const V3_14: u32 = 0x030e_0af0;
 const V3_15: u32 = 0x030f_02f0;

@@ -19,27 +19,19 @@
 //! that ends in a frame of the program was read while it changed.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
-//! copy is not atomic; `settle` computes how much of it two walks agree on. What is missing on
-//! purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
+//! copy is not atomic; `frame::settle` computes how much of it two walks agree on. What is missing
+//! on purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
 
+use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD, OWNED_BY_GENERATOR};
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
-use super::running::GENERATORS_OBJECT;
 use super::types::Torn;
-use super::words::{int_at, word_at};
+use super::words::word_at;
 use std::io;
 use sys::mem::{Buffer, Piece, Reader};
 
-/// The owner byte of an entry trampoline on the C stack, which is not a frame of the program
-/// (3.12+), and of the sentinel that ends a stack (3.15+). 3.14 has one more for the C stack.
-pub(super) const OWNED_BY_INTERPRETER: u8 = 3;
-const OWNED_BY_C_STACK: u8 = 4;
-/// The owner byte of a generator's frame: complete even before its first instruction.
-pub(super) const OWNED_BY_GENERATOR: u8 = 1;
-
 /// Chunks come from the arena allocator in this size, or larger for one huge frame.
 const USUAL_CHUNK: usize = 16 * 1024;
-const CHUNK_HEAD: usize = 24;
 /// The newest chunk is copied this far beyond its top.
 const MARGIN: usize = 2048;
 /// The most chunk bytes copied for one stack; a deeper stack is cut and marked as cut.
@@ -52,67 +44,6 @@ const MAX_LINKS: usize = 64 * 1024;
 const SHORT: usize = 256;
 /// Long enough for the thread state's fields we read, in every version.
 const THREAD_HEAD: usize = 320;
-
-/// One frame as found: its addresses are not verified yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RawFrame {
-    pub address: usize,
-    pub code: usize,
-    /// Byte offset from the code's first instruction; negative in front of it.
-    pub offset: i64,
-    pub owner: u8,
-}
-
-/// One step of a chain as found, entry trampolines included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub address: usize,
-    pub code: usize,
-    /// The instruction pointer, or `f_lasti` up to 3.10.
-    pub instruction: usize,
-    pub owner: u8,
-}
-
-impl Link {
-    pub fn parse(layout: &Layout, address: usize, head: &[u8]) -> Link {
-        let code = layout.untagged(word_at(head, layout.frame_code));
-        if layout.has_chunks() {
-            let owner = head.get(layout.frame_owner).copied().unwrap_or(0);
-            let instruction = word_at(head, layout.frame_instruction);
-            return Link { address, code, instruction, owner };
-        }
-        let instruction = int_at(head, layout.frame_instruction) as isize as usize;
-        let owner = match word_at(head, layout.frame_generator) {
-            0 => 0,
-            _ => GENERATORS_OBJECT,
-        };
-        Link { address, code, instruction, owner }
-    }
-
-    /// False for an entry trampoline, and for the sentinel.
-    pub fn is_frame(&self) -> bool {
-        !matches!(self.owner, OWNED_BY_INTERPRETER | OWNED_BY_C_STACK)
-    }
-
-    /// None for an entry trampoline, and for the sentinel.
-    pub fn frame(&self, layout: &Layout) -> Option<RawFrame> {
-        let Link { address, code, instruction, owner } = *self;
-        let offset = if layout.has_chunks() {
-            instruction.wrapping_sub(code.wrapping_add(layout.code_instructions)) as i64
-        } else {
-            instruction as i64 * layout.instruction_unit as i64
-        };
-        self.is_frame().then_some(RawFrame { address, code, offset, owner })
-    }
-}
-
-#[derive(Clone)]
-pub(super) struct Chunk {
-    pub base: usize,
-    pub size: usize,
-    pub previous: usize,
-    pub copied: std::ops::Range<usize>,
-}
 
 /// Walks stacks and keeps the copies of the last one for further reads.
 pub(super) struct Walker {
@@ -543,40 +474,6 @@ fn frame_head(layout: &Layout) -> usize {
     (last + 16).max(owner.next_multiple_of(8))
 }
 
-pub(super) fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
-    let link = Link::parse(layout, address, head);
-    let nothing = RawFrame { address, code: link.code, offset: 0, owner: link.owner };
-    link.frame(layout).unwrap_or(nothing)
-}
-
-/// How many of the innermost frames of `second` are not confirmed by `first`, an earlier walk of
-/// the same stack. Zero means that at one instant between the two walks this was the stack.
-/// The innermost frame may have moved on within its code; its callers may not.
-pub(super) fn settle(first: &[RawFrame], second: &[RawFrame]) -> usize {
-    let (Some(deep_first), Some(deep_second)) = (first.last(), second.last()) else {
-        return if first.is_empty() && second.is_empty() { 0 } else { second.len() };
-    };
-    // Two truncated walks may end at different frames: start at a frame that both have.
-    let meet = |frames: &[RawFrame], address| frames.iter().rposition(|f| f.address == address);
-    let (mut i, mut j) = match meet(first, deep_second.address) {
-        Some(i) => (i + 1, second.len()),
-        None => match meet(second, deep_first.address) {
-            Some(j) => (first.len(), j + 1),
-            None => return second.len(),
-        },
-    };
-    while i > 0 && j > 0 {
-        let (a, b) = (&first[i - 1], &second[j - 1]);
-        let same_place = a.address == b.address && a.code == b.code;
-        let both_leaves = i == 1 && j == 1;
-        if !same_place || (a.offset != b.offset && !both_leaves) {
-            break;
-        }
-        (i, j) = (i - 1, j - 1);
-    }
-    j
-}
-
 #[cfg(test)]
-#[path = "frames_tests.rs"]
+#[path = "walker_tests.rs"]
 mod tests;
