@@ -1,5 +1,9 @@
 //! The owner of a frame's code: the user, a library, the interpreter itself, or dashcam.
 
+mod names;
+mod owner;
+mod place;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
@@ -7,55 +11,10 @@ use capture::read::{Capture, Frame};
 use format::record::Sample;
 use format::wait::WaitKind;
 
-/// The owner of a frame's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// The service itself.
-    User,
-    /// An installed package.
-    Library,
-    /// The interpreter's library, frozen modules, generated code without a file.
-    Runtime,
-    /// dashcam's own hooks.
-    Dashcam,
-}
-
-/// A place in the source, as the verdict names it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// Function, without its class.
-    pub function: String,
-    /// Function with its class and enclosing functions.
-    pub qualified: String,
-    /// File, as the interpreter knows it.
-    pub file: String,
-    /// Line.
-    pub line: u32,
-    /// Dotted module, as far as the path shows it.
-    pub module: String,
-}
-
-impl Place {
-    /// Native code without a name.
-    pub fn is_an_address(&self) -> bool {
-        self.function == "?" || self.function.starts_with("0x")
-    }
-
-    /// The capture has no name for it: its table of code was damaged.
-    pub fn is_nameless(&self) -> bool {
-        self.function == "?" && self.file == "?"
-    }
-
-    /// `geocache.py:41 backoff()`.
-    pub fn short(&self) -> String {
-        let base = self.file.rsplit('/').next().unwrap_or(&self.file);
-        match self.line {
-            // Native code without debug information.
-            0 => format!("{base} {}()", self.function),
-            line => format!("{base}:{line} {}()", self.function),
-        }
-    }
-}
+pub use names::{is_part_of_a_function, last_part};
+pub use owner::Owner;
+use owner::{is_generated, is_of, is_sqlite, is_under, native_owner};
+pub use place::Place;
 
 /// Knows the folders of a capture.
 pub struct Frames<'c> {
@@ -371,61 +330,6 @@ fn carriers(capture: &Capture) -> HashSet<u32> {
     mostly.map(|(stack, _)| stack).collect()
 }
 
-/// The owner of a file of native code, as far as its path shows: a source, or the binary itself.
-fn native_owner(file: &str) -> Option<Owner> {
-    let base = file.rsplit('/').next().unwrap_or(file);
-    let begins = |names: &[&str]| names.iter().any(|name| base.starts_with(name));
-    let package = file.split_once("/.cargo/").and_then(|(_, rest)| rest.split('/').nth(3));
-    if base.starts_with("libdashcam.so") {
-        Some(Owner::Dashcam)
-    } else if file.starts_with("/rustc/")
-        || file.contains("/rustlib/src/rust/")
-        || file.contains("/include/c++/")
-    {
-        Some(Owner::Runtime)
-    } else if let Some(package) = package {
-        let runtime = NATIVE_WAITING.iter().any(|name| package.starts_with(name));
-        Some(if runtime { Owner::Runtime } else { Owner::Library })
-    } else if base.contains(".so") && begins(&C_RUNTIME) {
-        Some(Owner::Runtime)
-    } else if base.contains(".so") && (file.starts_with("/lib") || file.starts_with("/usr/")) {
-        Some(Owner::Library)
-    } else {
-        None
-    }
-}
-
-/// Whether a file is none: `<frozen …>`, `<string>`, `<attrs generated …>`, code that a library
-/// compiled itself. Such code has no lines to read; its caller has lines. What was typed at a
-/// prompt is the user's.
-fn is_generated(file: &str) -> bool {
-    const TYPED: [&str; 4] = ["<stdin", "<console", "<python-input", "<ipython-input"];
-    file.starts_with('<') && file.ends_with('>') && !TYPED.iter().any(|name| file.starts_with(name))
-}
-
-/// Whether native code is SQLite's: its library, a source, or Python's module with it inside.
-fn is_sqlite(file: &str) -> bool {
-    let base = file.rsplit('/').next().unwrap_or(file);
-    ["libsqlite3.", "sqlite3.c", "_sqlite3."].iter().any(|name| base.starts_with(name))
-}
-
-/// Packages whose functions are locks and executors: a wait in them is their caller's.
-const NATIVE_WAITING: [&str; 6] =
-    ["parking_lot", "lock_api-", "crossbeam-", "tokio-", "futures-", "async-std-"];
-/// The libraries every C, C++ or Rust program runs on.
-const C_RUNTIME: [&str; 10] = [
-    "libc.so",
-    "libc-",
-    "ld-linux",
-    "libpthread",
-    "libm.so",
-    "libdl.so",
-    "librt.so",
-    "libgcc_s",
-    "libstdc++",
-    "ld-musl",
-];
-
 /// Whether a native frame has no better name than where in its file it is: `libfoo_so_1+0x1234`.
 fn is_offset(frame: &Frame<'_>) -> bool {
     let hex = frame.function.rsplit_once("+0x").map(|(_, hex)| hex);
@@ -452,85 +356,4 @@ fn launchers(capture: &Capture) -> HashSet<&str> {
         .partition(|(function, _)| *function == "<module>");
     let own: HashSet<&str> = functions.into_iter().map(|(_, file)| file).collect();
     modules.into_iter().map(|(_, file)| file).filter(|file| !own.contains(file)).collect()
-}
-
-/// Whether a file is of a package's folder, or is the module of one file.
-fn is_of(file: &str, package: &str) -> bool {
-    is_under(file, package) || file.strip_suffix(".py") == Some(package)
-}
-
-fn is_under(file: &str, dir: &str) -> bool {
-    let dir = dir.trim_end_matches('/');
-    !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// Whether a frame is a comprehension or generator expression: reported as the function it is
-/// written in.
-pub fn is_part_of_a_function(qualified: &str) -> bool {
-    matches!(last_part(qualified), "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
-}
-
-/// The function's own name, without its class and enclosing functions.
-pub fn last_part(qualified: &str) -> &str {
-    match qualified.contains("::") {
-        true => last_native_part(qualified),
-        false => qualified.rsplit('.').next().unwrap_or(qualified),
-    }
-}
-
-/// `run` of `<shop::Cart as shop::Shelf<a::B>>::run`; a closure keeps its function's name.
-fn last_native_part(qualified: &str) -> &str {
-    let (mut depth, mut begins) = (0usize, vec![0]);
-    let bytes = qualified.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'<' | b'(' | b'[' => depth += 1,
-            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
-            b'>' | b')' | b']' => depth = depth.saturating_sub(1),
-            b':' if depth == 0 && at > 0 && bytes[at - 1] == b':' => begins.push(at + 1),
-            _ => {}
-        }
-    }
-    let named = begins.iter().rev().find(|at| !qualified[**at..].starts_with('{'));
-    &qualified[named.copied().unwrap_or(0)..]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_functions_own_name_is_found_in_every_language() {
-        let cases = [
-            ("Cart.price.<locals>.lookup", "lookup"),
-            ("nap", "nap"),
-            ("shop::cart::price", "price"),
-            ("shop::price::{{closure}}", "price::{{closure}}"),
-            ("<shop::Cart as shop::Shelf<a::B>>::run", "run"),
-            ("shop::map<fn() -> a::B>::get", "get"),
-            ("(anonymous namespace)::nap", "nap"),
-            ("{{closure}}", "{{closure}}"),
-        ];
-        for (qualified, wanted) in cases {
-            assert_eq!(last_part(qualified), wanted);
-        }
-    }
-
-    #[test]
-    fn native_files_belong_to_the_runtime_a_library_or_nobody_known() {
-        let cases = [
-            ("/rustc/59807616e/library/std/src/thread/mod.rs", Some(Owner::Runtime)),
-            ("/usr/lib/x86_64-linux-gnu/libc.so.6", Some(Owner::Runtime)),
-            ("/usr/lib/x86_64-linux-gnu/libpq.so.5", Some(Owner::Library)),
-            ("/usr/include/c++/12/bits/std_mutex.h", Some(Owner::Runtime)),
-            ("/h/.cargo/registry/src/index-1/redis-0.9.1/src/lib.rs", Some(Owner::Library)),
-            ("/h/.cargo/registry/src/index-1/parking_lot-0.12.1/src/a.rs", Some(Owner::Runtime)),
-            ("/srv/lib/libdashcam.so.0", Some(Owner::Dashcam)),
-            ("/srv/billy/src/main.rs", None),
-            ("src/main.c", None),
-        ];
-        for (file, wanted) in cases {
-            assert_eq!(native_owner(file), wanted, "{file}");
-        }
-    }
 }

@@ -1,0 +1,38 @@
+//! A place in the source, as the verdict names it.
+
+/// A place in the source, as the verdict names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Function, without its class.
+    pub function: String,
+    /// Function with its class and enclosing functions.
+    pub qualified: String,
+    /// File, as the interpreter knows it.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// Dotted module, as far as the path shows it.
+    pub module: String,
+}
+
+impl Place {
+    /// Native code without a name.
+    pub fn is_an_address(&self) -> bool {
+        self.function == "?" || self.function.starts_with("0x")
+    }
+
+    /// The capture has no name for it: its table of code was damaged.
+    pub fn is_nameless(&self) -> bool {
+        self.function == "?" && self.file == "?"
+    }
+
+    /// `geocache.py:41 backoff()`.
+    pub fn short(&self) -> String {
+        let base = self.file.rsplit('/').next().unwrap_or(&self.file);
+        match self.line {
+            // Native code without debug information.
+            0 => format!("{base} {}()", self.function),
+            line => format!("{base}:{line} {}()", self.function),
+        }
+    }
+}
