@@ -11,11 +11,14 @@
 mod blocks;
 mod capture;
 mod chunks;
+mod completion;
+mod coverage;
 mod error;
 mod mend;
 mod meta;
 mod named;
 mod native;
+mod requests;
 mod rows;
 mod tables;
 mod tame;

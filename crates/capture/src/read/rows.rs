@@ -1,6 +1,7 @@
 //! The rows of a capture: one type for each kind of record.
 
 use format::metric::Numbers;
+use format::record::{Attributes, Value};
 use format::trace::{Link, Trace};
 
 /// An attribute's value.
@@ -215,4 +216,19 @@ pub struct LinkRow {
     pub link: Link,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
+}
+
+/// The attributes of a record.
+pub(super) fn list(attributes: Attributes<'_>) -> Vec<(u32, Text)> {
+    let mut out = Vec::new();
+    attributes.each(|key, value| {
+        let value = match value {
+            Value::Int(v) => Text::Int(v),
+            Value::Float(v) => Text::Float(v),
+            Value::Bool(v) => Text::Bool(v),
+            Value::Text(v) => Text::Text(v.to_owned()),
+        };
+        out.push((key, value));
+    });
+    out
 }
