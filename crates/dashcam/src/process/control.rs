@@ -39,7 +39,7 @@ use crate::settings::judge::{judge_by, judge_errors, limit_of};
 use crate::threads;
 use crate::threads::sampler_thread;
 use crate::triggers::alarms::Alarms;
-use crate::triggers::firing;
+use crate::triggers::signal;
 
 /// Why recording did not start.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     let before = Before::of(recorder);
     let recording = Arc::new(Recording::new(recorder, config, runtime));
     judge_errors(recorder, recording.config().on_error.rules.clone());
-    firing::take_signal(&recording, &alarms);
+    signal::take_signal(&recording, &alarms);
     sampler_thread::announce(&recording);
     // Once here, for a process that is killed at once, and again when the sources are known.
     recording.store_settings();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use format::region::losses;
 use recorder::{Fate, OpenRequest, Recorder};
 use settings::{AtExit, Config};
-use sys::signal::{usr2_came, usr2_taker, Taker};
+use sys::signal::usr2_came;
 use trigger::{decayed, show_ns, Crowd, Firing, Gate, Quota, Timing, Why};
 
 use crate::captures::queue::{Fired, Job, Queue};
@@ -23,6 +23,8 @@ use crate::recording::Recording;
 use crate::settings::judge::judge_by;
 use crate::triggers::alarms::{Alarms, Cause};
 use crate::triggers::asked::{self, Asked};
+use crate::triggers::error_rules::ErrorRules;
+use crate::triggers::signal::signal_source;
 
 /// Waiting for the request that fired to end, at most.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -32,15 +34,6 @@ const NO_REQUEST: u64 = 1 << 63;
 const NO_METRIC_REQUEST: u64 = NO_REQUEST | 1 << 62;
 /// The rule of an excess whose rule was taken away.
 const NO_RULE: u32 = u32::MAX;
-
-/// A rule of `on_error`.
-struct ErrorRule {
-    text: String,
-    /// Of a rule that judges by share.
-    crowd: Option<Crowd>,
-    /// Failed requests at the last reading.
-    failed: u64,
-}
 
 /// A rule of `on_metric` that is over its limit.
 struct MetricExcess {
@@ -77,7 +70,7 @@ pub(crate) struct Triggers {
     gate: Gate,
     /// One a percentile rule, in their order.
     crowds: Vec<Crowd>,
-    errors: Vec<ErrorRule>,
+    errors: ErrorRules,
     /// Those that were over lately, one a rule.
     excesses: Vec<MetricExcess>,
     excess_number: u64,
@@ -117,7 +110,7 @@ impl Triggers {
             config,
             gate: Gate::new(timing(config)),
             crowds: config.slow.rules.crowds(),
-            errors: error_rules(config),
+            errors: ErrorRules::new(config),
             excesses: Vec::new(),
             excess_number: 0,
             quota: Quota::new(config.per_day),
@@ -143,7 +136,7 @@ impl Triggers {
             judge_by(self.recording.recorder, config.slow.rules.clone());
         }
         if config.on_error.rules != self.config.on_error.rules {
-            self.errors = error_rules(config);
+            self.errors = ErrorRules::new(config);
         }
         if config.on_metric.rules != self.config.on_metric.rules {
             // Of no rule any more; those that a capture will hold are still to be reported by it.
@@ -297,18 +290,7 @@ impl Triggers {
             let why = Why::Failed { kind: told.detail };
             firings.push(Firing { request, name, took_ns: 0, why, at_ns: now });
         });
-        for (number, rule) in self.errors.iter_mut().enumerate() {
-            let Some(crowd) = &mut rule.crowd else { continue };
-            let (total, failed) = failures.counts(number);
-            crowd.note(now, total, failed);
-            let more = failed > rule.failed;
-            rule.failed = failed;
-            if let (true, Some(counts)) = (more, crowd.is_over()) {
-                let why = Why::Share { rule: number as u32, counts };
-                let request = NO_REQUEST | failed;
-                firings.push(Firing { request, name: 0, took_ns: 0, why, at_ns: now });
-            }
-        }
+        self.errors.shares(self.recording.recorder, (now, NO_REQUEST), firings);
     }
 
     /// Metrics that are over a limit: asked again at each window until a capture is to be made.
@@ -413,7 +395,7 @@ impl Triggers {
                 format!("error: {kind} in {}", name(firing.name))
             }
             Why::Share { rule, counts: (total, failed) } => {
-                let text = self.errors.get(rule as usize).map_or("", |rule| rule.text.as_str());
+                let text = self.errors.text(rule);
                 format!("errors: {failed} of {total} requests failed: {text}")
             }
             Why::Metric { rule } => {
@@ -434,10 +416,7 @@ impl Triggers {
         let name = self.recording.recorder.limits().name_text(firing.name).unwrap_or("a request");
         match firing.why {
             Why::Ended | Why::Running => format!("slow: {name}"),
-            Why::Share { rule, .. } => {
-                let text = self.errors.get(rule as usize).map_or("", |rule| rule.text.as_str());
-                format!("errors: {text}")
-            }
+            Why::Share { rule, .. } => format!("errors: {}", self.errors.text(rule)),
             Why::Metric { rule } => {
                 format!("metric: {}", self.config.on_metric.rules.text(rule as usize).unwrap_or(""))
             }
@@ -501,37 +480,8 @@ fn kind_text(recorder: &Recorder, kind: u32) -> String {
     found
 }
 
-fn error_rules(config: &Config) -> Vec<ErrorRule> {
-    let rules = config.on_error.rules.crowds().into_iter();
-    rules.map(|(text, crowd)| ErrorRule { text, crowd, failed: 0 }).collect()
-}
-
 fn timing(config: &Config) -> Timing {
     Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
-}
-
-/// Takes SIGUSR2 if the settings ask for it and it has no other handler.
-pub(crate) fn take_signal(recording: &Recording, alarms: &Alarms) {
-    if recording.config().signal {
-        sys::signal::take_usr2();
-        signal_source(recording, alarms);
-    }
-}
-
-/// Says whether SIGUSR2 is ours; the program may take it at any time.
-fn signal_source(recording: &Recording, alarms: &Alarms) {
-    if !recording.config().signal {
-        return;
-    }
-    let ours = usr2_taker() == Taker::Ours;
-    // Reported when it changes only: the list of sources is locked and searched.
-    if alarms.signal_changed(ours) {
-        let state = match ours {
-            true => "on",
-            false => "off: the program has a handler of its own for SIGUSR2, or ignores it",
-        };
-        recording.set_source("signal", state.to_owned());
-    }
 }
 
 #[cfg(test)]

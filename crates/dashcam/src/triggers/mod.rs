@@ -3,5 +3,7 @@
 
 pub(crate) mod alarms;
 pub(crate) mod asked;
+pub(crate) mod error_rules;
 pub(crate) mod excess;
 pub(crate) mod firing;
+pub(crate) mod signal;
