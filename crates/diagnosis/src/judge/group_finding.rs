@@ -1,6 +1,6 @@
 //! The finding that a group of slices becomes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
@@ -37,12 +37,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     group.place = group.place.filter(|place| !place.is_nameless());
     let slow = slow_with(judge, &group, share);
     let repeats = repeats(judge, &group, &slow);
-    if let Some(repeats) = &repeats {
-        // The code that loops is to blame, not the library that was called.
-        group.place = Some(repeats.place.clone());
-    } else if group.is_nowhere(judge.cx) && group.culprit.is_some() {
-        group.place.clone_from(&group.culprit);
-    }
+    name_place(judge, &mut group, repeats.as_ref());
     let group = &group;
     let whole = ended(judge, &slow);
     let mean_ns = mean_ns(group, &whole);
@@ -56,55 +51,25 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     };
     let described = described(judge, group, &own, (&slow, &whole), mean_ns);
     let row = causes::row(group.cause);
-    let sure = confidence::of(judge, group, share, slow.len(), normal_requests);
-    let (mut confidence, mut missing) = (sure.level, sure.missing);
-    if let Some(alone) = alone(judge, &slow) {
-        confidence = confidence.min(Confidence::Likely);
-        missing.push(alone);
-    }
-    let mut seen_ns: Vec<u64> = slow.iter().map(|i| judge.requests.slow[*i].row.begin_ns).collect();
-    seen_ns.sort_unstable();
-    let slowest = slow.iter().take(TRACES).map(|i| judge.requests.slow[*i].row.id);
-    let traces: Vec<_> = slowest.map(|id| judge.traces.request(id)).collect();
-    let tids = slow.iter().map(|i| judge.requests.slow[*i].row.tid);
-    let seen = group.at_place(judge.cx).into_iter().filter(|w| w.slice.claim.stack != 0);
-    let heaviest = seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let sure = sure(judge, group, (share, normal_requests), &slow);
+    let of_slow = OfSlow::new(judge, &slow);
+    let heaviest = heaviest(judge, group);
     let waiter = waiter(judge, group);
-    let path = match (&group.place, heaviest) {
-        _ if waiter.is_some() => waiter.iter().flat_map(|w| w.1.clone()).collect(),
-        (Some(place), Some(w)) => judge.cx.frames.path(w.slice.claim.stack, place),
-        _ => Vec::new(),
-    };
-    let summary = (row.sentence)(&described);
-    let places = unattributed::other_places(judge.cx, group).into_iter();
-    let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
-    let elsewhere: Vec<_> =
-        parts.filter(|p| p.1 >= thresholds::reported_part()).take(ELSEWHERE).collect();
+    let elsewhere = elsewhere(judge, group);
+    let passed_in = passed_in(judge, group);
     let caller = callers::of_group(judge.cx, group, own.repeats.as_ref());
-    // Where no stack was seen, the request that it cost most.
-    let costliest = || group.slices.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    let shown = heaviest.or_else(costliest);
-    let request = shown.map(|w| judge.requests.slow[w.request].row);
-    let name = request.map_or(0, |row| row.name);
-    let on_loop = request.is_some_and(|row| row.on_loop);
-    let stacks = unexplained::stacks(judge.cx, group).into_iter();
-    let passed_in: Vec<_> = stacks.map(|(calls, part)| (calls, (100.0 * part).round())).collect();
+    let (request, on_loop) = shown_request(judge, group, heaviest);
+    let evidence = evidence(judge, group, mean_ns, own.repeats.as_ref(), &elsewhere, &passed_in);
     Some(Finding {
         cause: group.cause,
         share: share.min(1.0),
-        confidence,
+        confidence: sure.level,
         fingerprint: fingerprint(group),
         slow_requests: slow.len(),
         normal_requests,
-        summary: match (&waiter, &caller) {
-            (Some((place, _)), _) => format!("{summary}; {} waited for that", place.short()),
-            // It may be named already: where its function is tried again.
-            (None, Some(caller)) if described.named_retried() != Some(caller) => {
-                format!("{summary}, called by {}", caller.short())
-            }
-            _ => summary,
-        },
+        summary: summary((row.sentence)(&described), &described, (&waiter, &caller)),
         place: group.place.clone(),
+        path: path(judge, group, heaviest, waiter.as_ref()),
         // What another thread did is that thread's doing.
         culprit: match &waiter {
             Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
@@ -114,20 +79,133 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
             Some(_) => repeats::ADVICE,
             None => (row.advice)(&described),
         },
-        path,
         called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
-        request: judge.cx.capture.name(name).to_owned(),
-        evidence: evidence(judge, group, mean_ns, own.repeats.as_ref(), &elsewhere, &passed_in),
+        request,
+        evidence,
         passed_in,
         resource: own.resource,
         elsewhere,
-        missing,
-        threads: tids.collect::<std::collections::HashSet<u32>>().len(),
-        seen_ns,
-        trace_is_known: traces.first().is_some_and(|ids| ids.told),
+        missing: sure.missing,
+        threads: of_slow.threads,
+        seen_ns: of_slow.seen_ns,
+        trace_is_known: of_slow.trace_is_known,
         explanation: explanation::of(judge, group, sure.checks),
-        trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
+        trace_ids: of_slow.trace_ids,
     })
+}
+
+/// Names the group's place where what it claimed is not what is to blame.
+fn name_place(judge: &Material<'_, '_>, group: &mut Group<'_>, repeats: Option<&Repeats>) {
+    if let Some(repeats) = repeats {
+        // The code that loops is to blame, not the library that was called.
+        group.place = Some(repeats.place.clone());
+    } else if group.is_nowhere(judge.cx) && group.culprit.is_some() {
+        group.place.clone_from(&group.culprit);
+    }
+}
+
+/// How sure the finding is; less where no request of the name is normal.
+fn sure(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    (share, normal_requests): (f64, usize),
+    slow: &[usize],
+) -> confidence::Sure {
+    let mut sure = confidence::of(judge, group, share, slow.len(), normal_requests);
+    if let Some(alone) = alone(judge, slow) {
+        sure.level = sure.level.min(Confidence::Likely);
+        sure.missing.push(alone);
+    }
+    sure
+}
+
+/// What the slow requests of a group have.
+struct OfSlow {
+    /// Their begins, in order.
+    seen_ns: Vec<u64>,
+    /// The trace ids of the slowest.
+    trace_ids: Vec<String>,
+    /// The slowest one's came from outside.
+    trace_is_known: bool,
+    /// Threads that they ran on.
+    threads: usize,
+}
+
+impl OfSlow {
+    fn new(judge: &Material<'_, '_>, slow: &[usize]) -> OfSlow {
+        let rows = || slow.iter().map(|i| judge.requests.slow[*i].row);
+        let mut seen_ns: Vec<u64> = rows().map(|row| row.begin_ns).collect();
+        seen_ns.sort_unstable();
+        let traces: Vec<_> = rows().take(TRACES).map(|row| judge.traces.request(row.id)).collect();
+        OfSlow {
+            seen_ns,
+            trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
+            trace_is_known: traces.first().is_some_and(|ids| ids.told),
+            threads: rows().map(|row| row.tid).collect::<HashSet<u32>>().len(),
+        }
+    }
+}
+
+/// The slice at the group's place that costs most, of those whose code was seen.
+fn heaviest<'g, 'c>(judge: &Material<'_, '_>, group: &'g Group<'c>) -> Option<&'g Weighed<'c>> {
+    let seen = group.at_place(judge.cx).into_iter().filter(|w| w.slice.claim.stack != 0);
+    seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
+}
+
+/// The functions that led to the place.
+fn path(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    heaviest: Option<&Weighed<'_>>,
+    waiter: Option<&(Place, Vec<String>)>,
+) -> Vec<String> {
+    match (&group.place, heaviest) {
+        _ if waiter.is_some() => waiter.map(|w| w.1.clone()).unwrap_or_default(),
+        (Some(place), Some(w)) => judge.cx.frames.path(w.slice.claim.stack, place),
+        _ => Vec::new(),
+    }
+}
+
+/// The cause's sentence, with the place that waited, or the caller.
+fn summary(
+    sentence: String,
+    described: &Described<'_>,
+    (waiter, caller): (&Option<(Place, Vec<String>)>, &Option<Place>),
+) -> String {
+    match (waiter, caller) {
+        (Some((place, _)), _) => format!("{sentence}; {} waited for that", place.short()),
+        // It may be named already: where its function is tried again.
+        (None, Some(caller)) if described.named_retried() != Some(caller) => {
+            format!("{sentence}, called by {}", caller.short())
+        }
+        _ => sentence,
+    }
+}
+
+/// Other places of the group, each with its part of all excess.
+fn elsewhere(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<(Place, f64)> {
+    let places = unattributed::other_places(judge.cx, group).into_iter();
+    let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
+    parts.filter(|p| p.1 >= thresholds::reported_part()).take(ELSEWHERE).collect()
+}
+
+/// The calls that an unexplained group passed in, each with its part in percent.
+fn passed_in(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<(String, f64)> {
+    let stacks = unexplained::stacks(judge.cx, group).into_iter();
+    stacks.map(|(calls, part)| (calls, (100.0 * part).round())).collect()
+}
+
+/// The name of the request that the finding shows, and whether it is on an event loop: that of the
+/// heaviest slice or, where no stack was seen, of the request that it cost most.
+fn shown_request(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    heaviest: Option<&Weighed<'_>>,
+) -> (String, bool) {
+    let costliest = || group.slices.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let row = heaviest.or_else(costliest).map(|w| judge.requests.slow[w.request].row);
+    let name = judge.cx.capture.name(row.map_or(0, |row| row.name));
+    (name.to_owned(), row.is_some_and(|row| row.on_loop))
 }
 
 /// Where the request was while another thread did what the group reports, and how it came
