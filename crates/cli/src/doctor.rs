@@ -164,10 +164,10 @@ fn control() -> Check {
 }
 
 fn own_descriptors() -> Check {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (send, answer) = std::sync::mpsc::channel();
     let tried = sys::thread::spawn_quiet("dashcam-doctor", move || {
         // A waiting thread is gone only when this process ends.
-        let _ = tell.send(sys::ours::move_apart().map_err(|error| {
+        let _ = send.send(sys::ours::move_apart().map_err(|error| {
             let most = sys::ours::most();
             format!(
                 "pidfd_getfd or close_range refused: {error}; at most {most} of the program's \
@@ -178,7 +178,7 @@ fn own_descriptors() -> Check {
     });
     let answer = tried.map_err(|error| error.to_string()).and_then(|thread| {
         thread.join();
-        told.recv().unwrap_or_else(|_| Err("the thread that tried it ended".to_owned()))
+        answer.recv().unwrap_or_else(|_| Err("the thread that tried it ended".to_owned()))
     });
     let works = answer.map(|()| "threads of dashcam have a table of their own".to_owned());
     let gives = "no descriptor of the program's is taken, whatever its RLIMIT_NOFILE";

@@ -312,7 +312,7 @@ fn request_id(text: &str) -> Result<u64, &'static str> {
 }
 
 fn main() -> ExitCode {
-    tell_lost_output();
+    report_lost_output();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -387,7 +387,7 @@ fn main() -> ExitCode {
 
 /// `println!` panics when it cannot write. A reader that closes our stdout early (`| head`) is no
 /// error of ours; a full disk is one.
-fn tell_lost_output() {
+fn report_lost_output() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>().map_or("", String::as_str);

@@ -16,14 +16,14 @@ pub fn write<T>(
     if fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         let mut out =
             BufWriter::with_capacity(1 << 20, OpenOptions::new().write(true).open(target)?);
-        let told = fill(&mut out)?;
+        let filled = fill(&mut out)?;
         out.flush()?;
-        return Ok(told);
+        return Ok(filled);
     }
     let mut out = BufWriter::with_capacity(1 << 20, WholeFile::create(target)?);
-    let told = fill(&mut out)?;
+    let filled = fill(&mut out)?;
     out.into_inner().map_err(|error| error.into_error())?.keep()?;
-    Ok(told)
+    Ok(filled)
 }
 
 /// Whether both are one file that exists.

@@ -163,13 +163,13 @@ mod tests {
             };
             Tls::load(signal, get).map(|_| ()).expect_err("nothing that could be used")
         };
-        let told = with(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such.pem")], "TRACES");
+        let error = with(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such.pem")], "TRACES");
         assert!(
-            told.starts_with("OTEL_EXPORTER_OTLP_CERTIFICATE: found \"/no/such.pem\""),
-            "{told}"
+            error.starts_with("OTEL_EXPORTER_OTLP_CERTIFICATE: found \"/no/such.pem\""),
+            "{error}"
         );
         let own = ("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "/dev/null");
-        let told = with(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such.pem"), own], "METRICS");
-        assert!(told.starts_with(own.0) && told.contains("there is none in it"), "{told}");
+        let error = with(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such.pem"), own], "METRICS");
+        assert!(error.starts_with(own.0) && error.contains("there is none in it"), "{error}");
     }
 }

@@ -27,8 +27,8 @@ pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
     };
     let page = to.map_or_else(|| file.with_extension("html"), Path::to_owned);
     if output::same(&page, &file) {
-        let told = page.display();
-        eprintln!("dashcam: -o {told} is the capture itself; wanted another file for the page");
+        let shown = page.display();
+        eprintln!("dashcam: -o {shown} is the capture itself; wanted another file for the page");
         return ExitCode::from(USAGE);
     }
     let limit_ns = |name: &str| rules.limit_ns(name);
@@ -40,8 +40,8 @@ pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
     let written = output::write(&page, |out| out.write_all(html.as_bytes()));
     progress::clear();
     if let Err(error) = written {
-        let told = page.display();
-        eprintln!("dashcam: {told}: cannot write the page: {error}; choose another place with -o");
+        let shown = page.display();
+        eprintln!("dashcam: {shown}: cannot write the page: {error}; choose another place with -o");
         return ExitCode::from(USAGE);
     }
     println!("{}", page.display());

@@ -166,11 +166,11 @@ fn verdict(
     let name = file.display().to_string();
     match form {
         Form::Json => {
-            let mut told = diagnosis::to_json(&diagnosis, &name);
-            if let (Some(others), Some(told)) = (others(), told.as_object_mut()) {
-                told.insert("others".to_owned(), others.to_json());
+            let mut verdict = diagnosis::to_json(&diagnosis, &name);
+            if let (Some(others), Some(verdict)) = (others(), verdict.as_object_mut()) {
+                verdict.insert("others".to_owned(), others.to_json());
             }
-            *json = Some(told);
+            *json = Some(verdict);
         }
         Form::Markdown => {
             print!("{}", diagnosis::to_markdown(&diagnosis, &name));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::thread::JoinHandle;
 
-use common::{dashcam, told, Folder};
+use common::{as_text, dashcam, Folder};
 use serde_json::Value;
 
 fn capture(folder: &Folder, file: &str) -> PathBuf {
@@ -32,7 +32,7 @@ fn receiver(count: usize, status: &'static str) -> (String, JoinHandle<Vec<Value
         loop {
             let read = stream.read(&mut part).expect("readable");
             bytes.extend_from_slice(&part[..read]);
-            let text = told(&bytes);
+            let text = as_text(&bytes);
             let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
             let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
             let length: usize = length.and_then(|l| l.parse().ok()).expect("a length");
@@ -65,8 +65,8 @@ fn a_verdict_is_a_line_for_people_one_for_the_list_and_one_for_the_recorder() {
     };
     let line = "sleep at program.py:16 settle(): 98 % of the excess, confirmed, new";
     let first = judge(&capture(&folder, "1.dashcam"));
-    assert_eq!(told(&first.stderr), format!("dashcam: 1.dashcam: {line}\n"));
-    let fields = told(&first.stdout);
+    assert_eq!(as_text(&first.stderr), format!("dashcam: 1.dashcam: {line}\n"));
+    let fields = as_text(&first.stdout);
     let fields: Vec<&str> = fields.trim_end().split('\t').collect();
     assert_eq!(fields.len(), 8, "{fields:?}");
     let wanted = ["sleep", "program.py:16 settle()", "", "98", "confirmed"];
@@ -74,8 +74,8 @@ fn a_verdict_is_a_line_for_people_one_for_the_list_and_one_for_the_recorder() {
     assert!(!fields[5].is_empty());
 
     // The same capture again is no second time; another one with the same cause is.
-    assert!(told(&judge(&folder.0.join("1.dashcam")).stdout).contains("\tnew\t"));
-    assert!(told(&judge(&capture(&folder, "2.dashcam")).stdout).contains("\tbefore\t"));
+    assert!(as_text(&judge(&folder.0.join("1.dashcam")).stdout).contains("\tnew\t"));
+    assert!(as_text(&judge(&capture(&folder, "2.dashcam")).stdout).contains("\tbefore\t"));
     let text = std::fs::read_to_string(&log).expect("the list");
     let last: Vec<&str> = text.lines().last().expect("a line").split('\t').collect();
     assert_eq!(last.len(), 8, "{last:?}");
@@ -93,7 +93,7 @@ fn each_receiver_has_a_cause_once_an_hour() {
         ("DASHCAM_ALERT_PAGERDUTY_URL", &*url),
     ];
     let sent = alert(&folder, &file, &environment, &[]);
-    assert_eq!((sent.status.code(), told(&sent.stderr)), (Some(0), String::new()));
+    assert_eq!((sent.status.code(), as_text(&sent.stderr)), (Some(0), String::new()));
     let bodies = received.join().expect("two requests");
     let slack = bodies[0]["text"].as_str().expect("text");
     assert!(slack.contains("sleep at program.py:16 settle(): 98 % of the excess"), "{slack}");
@@ -108,8 +108,8 @@ fn each_receiver_has_a_cause_once_an_hour() {
 
     // Nobody listens any more: a second request would be an error.
     let again = alert(&folder, &file, &environment, &[]);
-    assert_eq!(again.status.code(), Some(0), "{}", told(&again.stderr));
-    assert_eq!(told(&again.stderr).matches("had this cause within the hour").count(), 2);
+    assert_eq!(again.status.code(), Some(0), "{}", as_text(&again.stderr));
+    assert_eq!(as_text(&again.stderr).matches("had this cause within the hour").count(), 2);
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn an_alert_that_was_not_taken_is_sent_again_and_shows_no_secret() {
         let (url, received) = receiver(1, status);
         let sent = alert(&folder, &file, &[], &["--slack", &url]);
         assert_eq!(received.join().expect("a request").len(), 1);
-        assert_eq!(sent.status.success(), status == "200 OK", "{}", told(&sent.stderr));
-        assert!(!told(&sent.stderr).contains("SECRET"), "{}", told(&sent.stderr));
+        assert_eq!(sent.status.success(), status == "200 OK", "{}", as_text(&sent.stderr));
+        assert!(!as_text(&sent.stderr).contains("SECRET"), "{}", as_text(&sent.stderr));
     }
 }
 
@@ -140,8 +140,8 @@ fn a_dry_run_prints_the_hooks_own_verdict_and_sends_nothing() {
     ];
     let words = ["--slack", "http://127.0.0.1:1/x", "--pagerduty", "K", "--dry-run"];
     let printed = alert(&folder, &file, &environment, &words);
-    assert_eq!(printed.status.code(), Some(0), "{}", told(&printed.stderr));
-    let text = told(&printed.stdout);
+    assert_eq!(printed.status.code(), Some(0), "{}", as_text(&printed.stderr));
+    let text = as_text(&printed.stdout);
     assert!(
         text.contains("*billy* on ") && text.contains("lock-wait at a&lt;b&gt;.py:1"),
         "{text}"
@@ -150,5 +150,5 @@ fn a_dry_run_prints_the_hooks_own_verdict_and_sends_nothing() {
     assert!(folder.files().is_empty(), "{:?}", folder.files());
     let none = alert(&folder, &file, &environment, &[]);
     assert_eq!(none.status.code(), Some(2));
-    assert!(told(&none.stderr).contains("wanted --slack URL"), "{}", told(&none.stderr));
+    assert!(as_text(&none.stderr).contains("wanted --slack URL"), "{}", as_text(&none.stderr));
 }

@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 
-use common::{dashcam, told, Folder};
+use common::{as_text, dashcam, Folder};
 
 /// Exit code, stdout, stderr.
 fn run(folder: &Folder, words: &[&str]) -> (i32, String, String) {
     let out: Output = dashcam(&folder.0, words).output().expect("dashcam runs");
-    (out.status.code().expect("it ended by itself"), told(&out.stdout), told(&out.stderr))
+    (out.status.code().expect("it ended by itself"), as_text(&out.stdout), as_text(&out.stderr))
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_full_disk_behind_stdout_is_an_error_and_a_closed_pipe_is_not() {
     ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         let out = dashcam(&folder.0, words).stdout(full).output().expect("dashcam runs");
-        let err = told(&out.stderr);
+        let err = as_text(&out.stderr);
         assert_eq!(out.status.code(), Some(2), "{words:?}: {err}");
         assert!(err.contains("dashcam: cannot write to stdout: No space left on device"), "{err}");
         assert!(!err.contains("panicked"), "{err}");
@@ -136,7 +136,7 @@ fn a_full_disk_behind_stdout_is_an_error_and_a_closed_pipe_is_not() {
     drop(gone);
     let out = dashcam(&folder.0, &["show", "one.dashcam"]).stdout(Stdio::from(pipe)).output();
     let out = out.expect("dashcam runs");
-    assert_eq!((out.status.code(), told(&out.stderr).as_str()), (Some(0), ""));
+    assert_eq!((out.status.code(), as_text(&out.stderr).as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -214,8 +214,8 @@ fn a_program_needs_no_dashes_before_it_and_wrong_flags_are_refused_all_the_same(
     ] {
         let (code, out, err) = run(&folder, words);
         assert_eq!((code, out.as_str()), (wanted, ""), "{words:?}: {err}");
-        let told = if wanted == 127 { "no-such-program: command not found" } else { "--" };
-        assert!(err.contains(told), "{words:?}: {err}");
+        let reason = if wanted == 127 { "no-such-program: command not found" } else { "--" };
+        assert!(err.contains(reason), "{words:?}: {err}");
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{dashcam, told, Folder};
+use common::{as_text, dashcam, Folder};
 use serde_json::Value;
 
 fn capture(folder: &Folder, golden: &str, file: &str) -> PathBuf {
@@ -20,7 +20,7 @@ fn capture(folder: &Folder, golden: &str, file: &str) -> PathBuf {
 
 fn run(folder: &Folder, words: &[&str]) -> (Option<i32>, String, String) {
     let out = dashcam(&folder.0, words).output().expect("dashcam runs");
-    (out.status.code(), told(&out.stdout), told(&out.stderr))
+    (out.status.code(), as_text(&out.stdout), as_text(&out.stderr))
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_dash_is_stdin_and_leaves_nothing_behind() {
     std::fs::create_dir(folder.0.join("tmp")).expect("a folder");
     let file = std::fs::File::open(path).expect("there");
     let out = command.stdin(Stdio::from(file)).output().expect("dashcam runs");
-    assert!(told(&out.stdout).contains("1. sleep: 98 %"), "{}", told(&out.stderr));
+    assert!(as_text(&out.stdout).contains("1. sleep: 98 %"), "{}", as_text(&out.stderr));
     assert_eq!(std::fs::read_dir(folder.0.join("tmp")).expect("ours").count(), 0);
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{told, Folder};
+use common::{as_text, Folder};
 
 fn view(capture: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dashcam"));
@@ -21,9 +21,9 @@ fn beside_the_capture_and_its_path_on_stdout() {
     let folder = Folder::new("beside");
     let capture = folder.capture();
     let out = view(&capture, &[]);
-    assert_eq!(out.status.code(), Some(0), "{}", told(&out.stderr));
+    assert_eq!(out.status.code(), Some(0), "{}", as_text(&out.stderr));
     let page = folder.0.join("one.html");
-    assert_eq!(told(&out.stdout).trim(), page.display().to_string());
+    assert_eq!(as_text(&out.stdout).trim(), page.display().to_string());
     let html = fs::read_to_string(page).expect("the page");
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
     assert!(html.contains("&lt;b&gt;billy&lt;/b&gt; - dashcam"));
@@ -38,12 +38,12 @@ fn a_file_that_is_no_capture_is_refused_and_leaves_nothing() {
     fs::write(&wrong, "PK\u{3}\u{4} something else").expect("a file");
     let out = view(&wrong, &[]);
     assert_eq!(out.status.code(), Some(3));
-    let stderr = told(&out.stderr);
+    let stderr = as_text(&out.stderr);
     assert!(stderr.contains("wrong.dashcam: not a dashcam capture: begins with"), "{stderr}");
     assert_eq!(folder.files(), ["wrong.dashcam"]);
     let absent = view(&folder.0.join("absent.dashcam"), &[]);
     assert_eq!(absent.status.code(), Some(3));
-    assert!(told(&absent.stderr).contains("absent.dashcam"));
+    assert!(as_text(&absent.stderr).contains("absent.dashcam"));
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn an_unwritable_target_is_reported_and_the_capture_is_not_overwritten() {
     let before = fs::read(&capture).expect("the capture");
     let itself = view(&capture, &["-o", &capture.display().to_string()]);
     assert_eq!(itself.status.code(), Some(2));
-    assert!(told(&itself.stderr).contains("is the capture itself"));
+    assert!(as_text(&itself.stderr).contains("is the capture itself"));
     let onto_folder = view(&capture, &["-o", &folder.0.display().to_string()]);
     assert_eq!(onto_folder.status.code(), Some(2));
-    assert!(told(&onto_folder.stderr).contains("it is a folder, wanted a file"));
+    assert!(as_text(&onto_folder.stderr).contains("it is a folder, wanted a file"));
     let nowhere = folder.0.join("no/such/page.html").display().to_string();
     assert_eq!(view(&capture, &["-o", &nowhere]).status.code(), Some(2));
     assert_eq!(fs::read(&capture).expect("the capture"), before);

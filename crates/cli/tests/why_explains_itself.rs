@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{told, Folder};
+use common::{as_text, Folder};
 
 /// A golden capture with a lock and its holder.
 fn capture(folder: &Folder) -> PathBuf {
@@ -22,8 +22,8 @@ fn capture(folder: &Folder) -> PathBuf {
 fn why(capture: &Path, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dashcam"));
     let out = command.arg("why").arg(capture).args(more).output().expect("dashcam runs");
-    assert_eq!(out.status.code(), Some(0), "{}", told(&out.stderr));
-    told(&out.stdout)
+    assert_eq!(out.status.code(), Some(0), "{}", as_text(&out.stderr));
+    as_text(&out.stdout)
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) fn estimated<'c>(
         }
         let end = sample.t_ns.min(to_ns);
         if end > at {
-            let starved = told_later(&samples[index..]);
+            let starved = is_starved(&samples[index..]);
             // A sample behind the end asked for may be at what came next: the one inside is at
             // this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
@@ -60,7 +60,7 @@ pub(super) fn estimated<'c>(
 
 /// Whether a sample soon says that the thread was runnable without a CPU for longer than since the
 /// sample before it. The kernel adds such time up only when the thread gets a CPU at last.
-fn told_later(from: &[Sample]) -> bool {
+fn is_starved(from: &[Sample]) -> bool {
     let begin_ns = from.first().map_or(0, |s| s.t_ns);
     let near =
         from.iter().take_while(|s| s.t_ns.saturating_sub(begin_ns) <= thresholds::stale_ns());

@@ -25,7 +25,7 @@ pub use segment::{slice_between, Segment, State};
 /// The timeline of `tid` in `[from_ns, to_ns)`.
 pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    told_by(capture, tid, samples, None, from_ns, to_ns)
+    by_records(capture, tid, samples, None, from_ns, to_ns)
 }
 
 /// The same, for callers that ask often: `late` is `late_of` that thread.
@@ -36,7 +36,7 @@ pub fn of_thread_with<'c>(
     (from_ns, to_ns): (u64, u64),
 ) -> Vec<Segment<'c>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    told_by(capture, tid, samples, Some(late), from_ns, to_ns)
+    by_records(capture, tid, samples, Some(late), from_ns, to_ns)
 }
 
 /// The same for an interval that is a thing of its own, such as a request: samples of the thread
@@ -46,7 +46,7 @@ pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<
     let inside = slice_between(samples, from_ns, to_ns);
     let exact = capture.has_switches(from_ns, to_ns);
     let samples = if inside.is_empty() || !exact { samples } else { inside };
-    told_by(capture, tid, samples, None, from_ns, to_ns)
+    by_records(capture, tid, samples, None, from_ns, to_ns)
 }
 
 /// The part of a timeline that lies in `[from_ns, to_ns)`.
@@ -63,7 +63,7 @@ pub fn within<'c>(
     segments.into_iter().filter(move |s| s.from_ns < to_ns && s.to_ns > from_ns).map(clamp)
 }
 
-fn told_by<'c>(
+fn by_records<'c>(
     capture: &'c Capture,
     tid: u32,
     samples: &'c [Sample],

@@ -12,7 +12,7 @@ use made::{seen, stack, BEGIN, MS};
 const OWN: u32 = 7;
 
 /// How long it was in each state in 310 ms, if the last sample has so much time without a CPU.
-fn told(delay_ms: u64) -> [(State, u64); 3] {
+fn divided(delay_ms: u64) -> [(State, u64); 3] {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources.retain(|(name, _)| name != "switches");
     made.meta.sources.push(("switches".to_owned(), "off: turned off by settings".to_owned()));
@@ -31,12 +31,12 @@ fn told(delay_ms: u64) -> [(State, u64); 3] {
 
 #[test]
 fn its_next_sample_shows_since_when_it_could_have_run() {
-    assert_eq!(told(180), [(State::Run, 1), (State::Ready, 180), (State::Wait, 129)]);
-    assert_eq!(told(305), [(State::Run, 1), (State::Ready, 305), (State::Wait, 4)]);
+    assert_eq!(divided(180), [(State::Run, 1), (State::Ready, 180), (State::Wait, 129)]);
+    assert_eq!(divided(305), [(State::Run, 1), (State::Ready, 305), (State::Wait, 4)]);
 }
 
 #[test]
 fn one_that_got_its_cpu_soon_waited_until_then() {
-    assert_eq!(told(2), [(State::Run, 1), (State::Ready, 2), (State::Wait, 307)]);
-    assert_eq!(told(0), [(State::Run, 1), (State::Ready, 0), (State::Wait, 309)]);
+    assert_eq!(divided(2), [(State::Run, 1), (State::Ready, 2), (State::Wait, 307)]);
+    assert_eq!(divided(0), [(State::Run, 1), (State::Ready, 0), (State::Wait, 309)]);
 }

@@ -53,6 +53,6 @@ pub fn dashcam(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-pub fn told(bytes: &[u8]) -> String {
+pub fn as_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
