@@ -313,14 +313,17 @@ fn request_id(text: &str) -> Result<u64, &'static str> {
 
 fn main() -> ExitCode {
     report_lost_output();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    match Cli::try_parse() {
+        Ok(cli) => carry_out(cli.command),
         Err(error) => {
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
-    };
-    match cli.command {
+    }
+}
+
+fn carry_out(command: Command) -> ExitCode {
+    match command {
         Command::Run(run) => run::run(&run.settings, &run.command),
         Command::Attach { pid, settings, tree, wait } => {
             attach::attach(pid, &attach::Wish { settings, tree, patience: wait })
