@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use capture::judged::Judged;
 use capture::read::{Capture, Wanted};
 use diagnosis::{thousands, Diagnosis};
-use serde_json::{json, Value};
+use serde_json::Value;
 
 use crate::columns::plain;
 use crate::read::{default_rules, open_for};
@@ -20,18 +21,7 @@ pub struct Brief {
     pub service: String,
     /// Why the capture was made.
     pub reason: String,
-    pub cause: String,
-    pub place: String,
-    /// Where the holder, or what else caused it, was.
-    pub holder: String,
-    /// Part of the slow requests' excess, percent.
-    pub share: String,
-    pub confidence: String,
-    pub fingerprint: String,
-    /// `new`, or `before` if the list of captures has the fingerprint; empty without a list.
-    pub seen: String,
-    /// All of it.
-    pub line: String,
+    pub judged: Judged,
 }
 
 impl Brief {
@@ -51,22 +41,23 @@ impl Brief {
             reason: plain(&capture.meta.reason),
             ..Brief::default()
         };
+        let judged = &mut brief.judged;
         if let Some(finding) = diagnosis.findings.first() {
             let short = |place: &diagnosis::Place| plain(&place.short());
-            brief.cause = finding.cause.text().to_owned();
-            brief.place = finding.place.as_ref().map(short).unwrap_or_default();
-            brief.holder = finding.culprit.as_ref().map(short).unwrap_or_default();
-            brief.share = format!("{:.0}", finding.share * 100.0);
-            brief.confidence = finding.confidence.text().to_owned();
-            brief.fingerprint.clone_from(&finding.fingerprint);
-            brief.seen = match log {
+            judged.cause = finding.cause.text().to_owned();
+            judged.place = finding.place.as_ref().map(short).unwrap_or_default();
+            judged.holder = finding.culprit.as_ref().map(short).unwrap_or_default();
+            judged.share = format!("{:.0}", finding.share * 100.0);
+            judged.confidence = finding.confidence.text().to_owned();
+            judged.fingerprint.clone_from(&finding.fingerprint);
+            judged.seen = match log {
                 None => "",
-                Some(log) if is_listed(log, &brief.fingerprint, &brief.file) => "before",
+                Some(log) if is_listed(log, &judged.fingerprint, &brief.file) => "before",
                 Some(_) => "new",
             }
             .to_owned();
         }
-        brief.line = brief.sentence(&diagnosis);
+        judged.line = sentence(judged, &diagnosis);
         brief
     }
 
@@ -77,53 +68,41 @@ impl Brief {
             file: field("DASHCAM_FILE"),
             service: field("DASHCAM_SERVICE"),
             reason: field("DASHCAM_REASON"),
-            cause: field("DASHCAM_CAUSE"),
-            place: field("DASHCAM_PLACE"),
-            holder: field("DASHCAM_HOLDER"),
-            share: field("DASHCAM_SHARE"),
-            confidence: field("DASHCAM_CONFIDENCE"),
-            fingerprint: field("DASHCAM_FINGERPRINT"),
-            seen: field("DASHCAM_SEEN"),
-            line: field("DASHCAM_LINE"),
+            judged: Judged::with(|name| field(&format!("DASHCAM_{}", name.to_uppercase()))),
         };
         // Without a line the capture was not judged.
-        (!brief.line.is_empty() && brief.file == file.display().to_string()).then_some(brief)
-    }
-
-    fn sentence(&self, diagnosis: &Diagnosis<'_>) -> String {
-        let Brief { cause, place, holder, share, confidence, seen, .. } = self;
-        if cause.is_empty() {
-            let (slow, total) =
-                (thousands(diagnosis.slow as u64), thousands(diagnosis.total as u64));
-            return match diagnosis.slow {
-                0 => format!("nothing to blame: none of {total} requests was slow"),
-                _ => format!("no cause found for {slow} of {total} requests that were slow"),
-            };
-        }
-        let part = |word: &str, text: &str| match text {
-            "" => String::new(),
-            text => format!("{word}{text}"),
-        };
-        let (place, holder) = (part(" at ", place), part(", because of ", holder));
-        let seen = part(", ", if seen == "before" { "seen before" } else { seen });
-        format!("{cause}{place}{holder}: {share} % of the excess, {confidence}{seen}")
+        (!brief.judged.line.is_empty() && brief.file == file.display().to_string()).then_some(brief)
     }
 
     /// The fields that the recorder reads, with tabs between.
     pub fn to_fields(&self) -> String {
-        let Brief { cause, place, holder, share, confidence, fingerprint, seen, line, .. } = self;
-        [cause, place, holder, share, confidence, fingerprint, seen, line].map(|f| &**f).join("\t")
+        self.judged.to_line()
     }
 
     /// All fields by name.
     pub fn to_json(&self) -> Value {
-        json!({
-            "file": self.file, "service": self.service, "reason": self.reason,
-            "cause": self.cause, "place": self.place, "holder": self.holder,
-            "share": self.share, "confidence": self.confidence,
-            "fingerprint": self.fingerprint, "seen": self.seen, "line": self.line,
-        })
+        let own = [("file", &*self.file), ("service", &self.service), ("reason", &self.reason)];
+        let fields = own.into_iter().chain(self.judged.fields());
+        Value::Object(fields.map(|(name, text)| (name.to_owned(), text.into())).collect())
     }
+}
+
+fn sentence(judged: &Judged, diagnosis: &Diagnosis<'_>) -> String {
+    let Judged { cause, place, holder, share, confidence, seen, .. } = judged;
+    if cause.is_empty() {
+        let (slow, total) = (thousands(diagnosis.slow as u64), thousands(diagnosis.total as u64));
+        return match diagnosis.slow {
+            0 => format!("nothing to blame: none of {total} requests was slow"),
+            _ => format!("no cause found for {slow} of {total} requests that were slow"),
+        };
+    }
+    let part = |word: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!("{word}{text}"),
+    };
+    let (place, holder) = (part(" at ", place), part(", because of ", holder));
+    let seen = part(", ", if seen == "before" { "seen before" } else { seen });
+    format!("{cause}{place}{holder}: {share} % of the excess, {confidence}{seen}")
 }
 
 /// Whether another capture of the list, or of the one before it, has the fingerprint.

@@ -33,7 +33,7 @@ pub fn judge(files: &[PathBuf], log: Option<&Path>) -> ExitCode {
 
 fn report(brief: &Brief, log: Option<&Path>) {
     let name = Path::new(&brief.file).file_name().unwrap_or_default().to_string_lossy();
-    eprintln!("dashcam: {name}: {}", brief.line);
+    eprintln!("dashcam: {name}: {}", brief.judged.line);
     if let Some(log) = log {
         let now_ns =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
@@ -49,8 +49,8 @@ fn report(brief: &Brief, log: Option<&Path>) {
 /// The six fields of a capture's line, `verdict: ` before the third, then fingerprint and seen.
 fn line(brief: &Brief, now_ns: u64) -> String {
     let time = utc(now_ns).replace(' ', "T") + "Z";
-    let verdict = format!("verdict: {}", brief.line);
-    let (fingerprint, seen) = (or_dash(&brief.fingerprint), or_dash(&brief.seen));
+    let verdict = format!("verdict: {}", brief.judged.line);
+    let (fingerprint, seen) = (or_dash(&brief.judged.fingerprint), or_dash(&brief.judged.seen));
     [&*time, &*brief.file, &*verdict, "-", "-", "-", fingerprint, seen].join("\t")
 }
 

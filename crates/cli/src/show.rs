@@ -106,7 +106,7 @@ fn print(capture: &Capture, file: &Path) {
             println!("  covers {covered:.1} s; there is no time for which all threads are complete")
         }
     }
-    println!("  verdict: {}", Brief::of(capture, file, None).line);
+    println!("  verdict: {}", Brief::of(capture, file, None).judged.line);
     print_requests(capture);
     print_open_spans(capture);
     show_metrics::print(capture);

@@ -10,7 +10,12 @@ const MOST_CHARS: usize = 1000;
 /// A message for a webhook: Slack, Mattermost, Rocket.Chat.
 pub fn slack(brief: &Brief, host: &str) -> Value {
     let lines = [
-        format!("*{}* on {}: {}", escaped(&brief.service), escaped(host), escaped(&brief.line)),
+        format!(
+            "*{}* on {}: {}",
+            escaped(&brief.service),
+            escaped(host),
+            escaped(&brief.judged.line)
+        ),
         escaped(&brief.reason),
         format!("`dashcam why {}`", escaped(&brief.file)),
     ];
@@ -19,7 +24,7 @@ pub fn slack(brief: &Brief, host: &str) -> Value {
 
 /// An event that triggers an incident, one for each cause and service.
 pub fn pagerduty(brief: &Brief, host: &str, key: &str) -> Value {
-    let summary = format!("{}: {}", brief.service, brief.line);
+    let summary = format!("{}: {}", brief.service, brief.judged.line);
     json!({
         "routing_key": key,
         "event_action": "trigger",
@@ -29,7 +34,7 @@ pub fn pagerduty(brief: &Brief, host: &str, key: &str) -> Value {
             "source": host,
             "severity": "warning",
             "component": brief.service,
-            "class": brief.cause,
+            "class": brief.judged.cause,
             "custom_details": brief.to_json(),
         },
     })

@@ -142,12 +142,12 @@ fn send(message: &Message) -> io::Result<()> {
 impl Brief {
     /// What makes two alerts the same: the cause and its place, else the reason.
     fn key(&self) -> String {
-        let text = match self.fingerprint.as_str() {
+        let text = match self.judged.fingerprint.as_str() {
             "" => &self.reason,
             fingerprint => fingerprint,
         };
         // A reason has times in it.
-        let keep = |c: &char| !c.is_ascii_digit() || !self.fingerprint.is_empty();
+        let keep = |c: &char| !c.is_ascii_digit() || !self.judged.fingerprint.is_empty();
         let safe = |c: char| if c.is_alphanumeric() { c } else { '-' };
         let text: String = text.chars().filter(keep).map(safe).take(80).collect();
         format!("{}-{text}", self.service)

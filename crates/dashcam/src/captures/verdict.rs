@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use capture::judged::Judged;
 use format::json::Object;
 
 /// Verdicts in `status`.
@@ -19,68 +20,32 @@ pub(crate) struct Verdict {
     pub path: PathBuf,
     /// Why the capture was made.
     pub reason: String,
-    /// Empty: nothing to blame.
-    pub cause: String,
-    pub place: String,
-    pub holder: String,
-    /// Part of the excess, percent.
-    pub share: String,
-    pub confidence: String,
-    pub fingerprint: String,
-    /// `new`, or `before`: a capture of this service had the same cause.
-    pub seen: String,
-    /// The whole in one line.
-    pub line: String,
+    /// What the command found.
+    pub judged: Judged,
 }
-
-/// Fields of the command's line.
-const FIELDS: usize = 8;
 
 impl Verdict {
     /// Reads the command's line.
     pub(crate) fn parse(line: &str, path: &Path, reason: &str) -> Option<Verdict> {
-        let fields: Vec<String> = line.trim_end_matches('\n').split('\t').map(short).collect();
-        let fields: [String; FIELDS] = fields.try_into().ok()?;
-        let [cause, place, holder, share, confidence, fingerprint, seen, line] = fields;
-        let (path, reason) = (path.to_owned(), short(reason));
-        let verdict = Verdict {
-            path,
-            reason,
-            cause,
-            place,
-            holder,
-            share,
-            confidence,
-            fingerprint,
-            seen,
-            line,
-        };
-        Some(verdict)
+        let long = Judged::parse(line)?;
+        let mut texts = long.fields().map(|(_, text)| short(text));
+        let judged = Judged::with(|_| texts.next().unwrap_or_default());
+        Some(Verdict { path: path.to_owned(), reason: short(reason), judged })
     }
 
     /// Of a capture that was not judged.
     pub(crate) fn unknown(path: &Path, reason: &str) -> Verdict {
-        Verdict { path: path.to_owned(), reason: short(reason), ..Verdict::default() }
+        Verdict { path: path.to_owned(), reason: short(reason), judged: Judged::default() }
     }
 
     /// Name and text of each field, for the hook and for `status`.
-    pub(crate) fn fields(&self) -> [(&'static str, &str); 9] {
-        [
-            ("reason", &self.reason),
-            ("cause", &self.cause),
-            ("place", &self.place),
-            ("holder", &self.holder),
-            ("share", &self.share),
-            ("confidence", &self.confidence),
-            ("fingerprint", &self.fingerprint),
-            ("seen", &self.seen),
-            ("line", &self.line),
-        ]
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        std::iter::once(("reason", self.reason.as_str())).chain(self.judged.fields())
     }
 
     pub(crate) fn json(&self) -> String {
         let file = Object::new().text("file", &self.path.display().to_string());
-        self.fields().iter().fold(file, |object, (name, text)| object.text(name, text)).finish()
+        self.fields().fold(file, |object, (name, text)| object.text(name, text)).finish()
     }
 }
 
@@ -108,7 +73,7 @@ impl Verdicts {
 
     /// The newest one's line.
     pub(crate) fn newest(&self) -> &str {
-        self.last.back().map_or("", |verdict| &verdict.line)
+        self.last.back().map_or("", |verdict| &verdict.judged.line)
     }
 
     pub(crate) fn json(&self, on: bool) -> String {
@@ -132,7 +97,8 @@ mod tests {
     fn a_line_of_another_form_is_no_verdict() {
         let parse = |line: &str| Verdict::parse(line, Path::new("/c/x.dashcam"), "snap");
         let verdict = parse(LINE).expect("eight fields");
-        assert_eq!((&*verdict.cause, &*verdict.holder, &*verdict.share), ("sleep", "", "98"));
+        let judged = &verdict.judged;
+        assert_eq!((&*judged.cause, &*judged.holder, &*judged.share), ("sleep", "", "98"));
         assert_eq!(parse("sleep\tjob.py:3"), None);
         assert_eq!(parse(""), None);
         let json = verdict.json();
@@ -141,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_verdict_fits_into_a_pipe_whatever_the_command_writes() {
-        let fields = vec!["\u{1b}é".repeat(4000); FIELDS].join("\t");
+        let fields = vec!["\u{1b}é".repeat(4000); Judged::NAMES.len()].join("\t");
         let verdict = Verdict::parse(&fields, Path::new("/x"), &"r".repeat(9000));
         let json = verdict.expect("eight fields").json();
         assert!(json.len() < 8 * 1024 && !json.contains('\u{1b}'), "{} bytes", json.len());
