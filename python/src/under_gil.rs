@@ -50,7 +50,7 @@ pub fn begin_again(py: Python<'_>) {
 pub fn begin_under_gil() {
     const NAME: &str = "dashcam-under-gil";
     recorder::name_thread(NAME);
-    sys::thread::name_own(NAME);
+    sys::own_threads::name_own(sys::thread::cached_tid(), NAME);
 }
 
 /// One sample of threads. `active`: `threading._active`. Returns the seconds to pause before the

@@ -73,9 +73,10 @@ class Bench:
         """Runs the command."""
         return self.run([DASHCAM, *words], **env)
 
-    def start(self, words: list[str], **env: str) -> "subprocess.Popen[str]":
+    def start(self, words: list[str], stdin: bool = False, **env: str) -> "subprocess.Popen[str]":
         """Starts a service, in a process group of its own; it is ended with the test."""
         process = subprocess.Popen(words, cwd=self.folder, env=self.environment(env), text=True,
+                                   stdin=subprocess.PIPE if stdin else None,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         self.running.append(process)

@@ -18,6 +18,7 @@ use sys::thread::Quiet;
 
 use crate::captures::queue::Queue;
 use crate::captures::rollups_log::RollupsLog;
+use crate::lock::lock;
 use crate::recording::Recording;
 use crate::triggers::alarms::Alarms;
 
@@ -44,6 +45,19 @@ pub(crate) struct Running {
     pub streams: Mutex<Vec<Weak<dyn LiveStream>>>,
     pub threads: Mutex<Vec<Quiet>>,
     pub started_ns: u64,
+}
+
+impl Running {
+    /// At the end of recording, on a thread whose descriptors they are: accepts no more clients,
+    /// and wakes the threads that wait for one. Again does no harm.
+    pub(crate) fn close_listeners(&self) {
+        if let Some(listener) = lock(&self.socket).take() {
+            listener.remove();
+        }
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stop();
+        }
+    }
 }
 
 static RUNNING: StaticRef<Running> = StaticRef::empty();

@@ -22,6 +22,11 @@ const WANTED_TLS: &str =
     "http://HOST:PORT, like http://localhost:4318, or https://HOST, like https://otlp.example.com";
 
 impl Endpoint {
+    /// Whether its host is an address and not a name.
+    pub fn is_resolved(&self) -> bool {
+        self.host.parse::<std::net::IpAddr>().is_ok()
+    }
+
     /// From `http://host[:port][/path]`; without a port 80, as in any URL. Errors name what is
     /// wanted.
     pub fn parse(text: &str) -> Result<Endpoint, String> {

@@ -35,6 +35,11 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether no name has to be resolved to reach it.
+    pub fn is_resolved(&self) -> bool {
+        !matches!(self, Target::Udp { host, .. } if host.parse::<IpAddr>().is_err())
+    }
+
     /// From `udp://host:port`, `unix:///path`, `unixgram:///path`, `unixstream:///path`, or `off`
     /// (also 0, false, no). An IPv6 address is in brackets. Errors: what is wanted.
     pub fn parse(text: &str) -> Result<Target, String> {

@@ -129,6 +129,10 @@ impl Core {
 
 /// The thread. A panic ends it and is counted; what waits and what comes is lost then.
 fn guarded(core: &'static Core) {
+    if core.config.target.is_resolved() {
+        // An error: the socket is in the host's table, like all descriptors of ours.
+        let _ = sys::ours::move_apart();
+    }
     let life = std::panic::AssertUnwindSafe(|| Dispatcher::new(core).run());
     let failed = std::panic::catch_unwind(life).is_err();
     let mut queue = core.queue();

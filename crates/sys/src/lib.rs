@@ -37,5 +37,6 @@ pub use net::{connecting, local, send, socket};
 pub(crate) use proc::kept;
 pub use proc::{calls, epoll, fds, file_locks, lock_owners, processes, task, vitals};
 pub use process::{
-    detached, exit, fork, library, ours, random, signal, stay, stderr, streams, thread, tracee,
+    detached, exit, fork, library, ours, own_table, own_threads, random, signal, stay, stderr,
+    streams, thread, tracee,
 };

@@ -200,7 +200,7 @@ fn only_ours_are_beside_it() -> bool {
     if py.version_info() < (3, 12) || is_finalizing(py) {
         return false;
     }
-    let counted = quietly(None, sys::thread::count);
+    let counted = quietly(None, sys::own_threads::count);
     counted.is_some_and(|(all, ours)| all > 1 && all - ours.min(all) <= 1)
 }
 

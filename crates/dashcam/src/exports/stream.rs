@@ -16,6 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -163,7 +164,6 @@ impl Stream {
     /// open.
     pub fn open(config: &StreamConfig) -> Result<Stream, String> {
         let parts = running().ok_or("dashcam is not recording; start it first")?;
-        let out = open_sink(&config.sink)?;
         let session = Session::open(config.filter(), config.on_full, config.memory)?;
         let inner = Arc::new(Inner {
             sink: config.sink.clone(),
@@ -174,8 +174,21 @@ impl Stream {
         });
         let own = inner.clone();
         let on = parts.recording.clone();
-        let thread = sys::thread::spawn_quiet("dashcam-stream", move || run(&own, &on, out))
-            .map_err(|error| format!("no thread for the stream: {error}"))?;
+        let (tell, told) = sync_channel(1);
+        let thread = sys::thread::spawn_quiet("dashcam-stream", move || {
+            // An error: the sink is in the host's table, like all descriptors of ours.
+            let _ = sys::ours::move_apart();
+            match open_sink(&own.sink) {
+                Ok(out) => {
+                    let _ = tell.send(Ok(()));
+                    run(&own, &on, out);
+                }
+                Err(why) => drop(tell.send(Err(why))),
+            }
+        })
+        .map_err(|error| format!("no thread for the stream: {error}"))?;
+        let lost = || Err("the stream's thread ended by an internal error".to_owned());
+        told.recv().unwrap_or_else(|_| lost())?;
         *lock(&inner.thread) = Some(thread);
         let stream: Weak<dyn LiveStream> = Arc::downgrade(&(inner.clone() as Arc<dyn LiveStream>));
         lock(&parts.streams).push(stream);

@@ -136,7 +136,29 @@ pub fn check_settings(given: &[(String, String)]) -> Result<(), StartError> {
     check_all(given).map_err(|e| StartError(e.to_string()))
 }
 
+/// Starts, with all files that this takes in a table of descriptors of our own.
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
+    let made = sys::own_table::run("dashcam-start", move |apart| {
+        // What this thread runs must not wait for the one that waits for it.
+        STARTS.set(true);
+        contained(|| make(config, runtime, apart)).unwrap_or_else(|why| Err(StartError(why)))
+    });
+    let ended = || Err(StartError("ended by an internal error; please report it".to_owned()));
+    let parts = made.unwrap_or_else(ended)?;
+    // In the host's table: it may resolve names (`sys::ours`).
+    otlp::start(&parts.recording);
+    const RESTART: &fn() = &(restart as fn());
+    running::publish(parts, RESTART);
+    Ok(true)
+}
+
+/// The parts of a recording, and their threads, which get the calling thread's descriptors.
+/// `apart`: whether these are our own.
+fn make(
+    config: Config,
+    runtime: Runtime,
+    apart: std::io::Result<()>,
+) -> Result<&'static Running, StartError> {
     let recorder = match recorder::current() {
         Some(recorder) => {
             judge_by(recorder, config.slow.rules.clone());
@@ -162,6 +184,8 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         // The parent of this forked child had been turned off.
         recorder::pause();
     }
+    let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
+    recording.set_source("own_descriptors", state);
     let socket = Mutex::new(remote::open(&recording));
     let parts: &'static Running = Box::leak(Box::new(Running {
         recording,
@@ -176,10 +200,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         started_ns: sys::clock::now_ns(),
     }));
     *lock(&parts.threads) = threads::start(parts, before, stop);
-    otlp::start(&parts.recording);
-    const RESTART: &fn() = &(restart as fn());
-    running::publish(parts, RESTART);
-    Ok(true)
+    Ok(parts)
 }
 
 /// With less address space than this left the program may lack what the box, our stacks and the C
@@ -245,12 +266,6 @@ fn stop_now() {
     recording.stop();
     recording.recorder.nap().wake();
     queue.notify();
-    if let Some(listener) = lock(&parts.socket).take() {
-        listener.remove();
-    }
-    if let Some(endpoint) = &parts.endpoint {
-        endpoint.stop();
-    }
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     let mut have_ended = true;
     for thread in lock(&parts.threads).drain(..) {
@@ -274,7 +289,7 @@ fn stop_now() {
     recorder::pause();
     if have_ended {
         // Requests that ended since `dashcam-keeper` did; it has shown that the folder answers.
-        parts.rollups.end(recording);
+        sys::own_table::run("dashcam-end", |_| parts.rollups.end(&parts.recording));
     }
 }
 

@@ -5,7 +5,6 @@ pub(crate) mod interpreter;
 pub(crate) mod keeper;
 pub(crate) mod sampler_thread;
 
-use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
 
 use crate::control_socket::remote::{self, Asked};
@@ -22,11 +21,8 @@ use crate::triggers::firing::Triggers;
 const SAMPLER: &str = "dashcam-sampler";
 
 /// Starts the threads of ours that there is work for. A thread that cannot be started is a source
-/// that is off. `before`: what was counted before this start.
-///
-/// `dashcam-sampler` and `dashcam-keeper`, which open hundreds of files, share a table of
-/// descriptors of their own, where the kernel gives one: a thread that has it starts them, and
-/// ends. `stop` is what the control socket's client may ask for.
+/// that is off. `before`: what was counted before this start. They get the table of descriptors of
+/// the calling thread. `stop` is what the control socket's client may ask for.
 pub(crate) fn start(
     parts: &'static Running,
     before: Before,
@@ -34,23 +30,8 @@ pub(crate) fn start(
 ) -> Vec<sys::thread::Quiet> {
     let recording = &parts.recording;
     let mut threads = Vec::new();
-    let (tell, told) = sync_channel(2);
-    let starter = sys::thread::spawn_quiet("dashcam-start", move || {
-        let apart = sys::ours::move_apart();
-        let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
-        recording.set_source("own_descriptors", state);
-        let both = [sampler(parts), keeper(parts, before)];
-        // Its receiver waits for the end of this thread.
-        both.into_iter().flatten().for_each(|thread| drop(tell.send(thread)));
-    });
-    match starter {
-        Ok(starter) => starter.join(),
-        Err(error) => {
-            parts.queue.sampler_left();
-            lost(recording, SAMPLER, &error);
-        }
-    }
-    threads.extend(told);
+    threads.extend(sampler(parts));
+    threads.extend(keeper(parts, before));
     if lock(&parts.socket).is_some() {
         let asked = Asked { recording: recording.clone(), queue: parts.queue.clone(), stop };
         let socket = parts.socket.clone();
@@ -64,10 +45,10 @@ pub(crate) fn start(
     threads
 }
 
-fn sampler(parts: &Running) -> Option<sys::thread::Quiet> {
+fn sampler(parts: &'static Running) -> Option<sys::thread::Quiet> {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, under_gil) = (parts.alarms.clone(), parts.under_gil.clone());
-    let leaves = SaysThatItLeft(queue.clone());
+    let leaves = Leaves(parts);
     spawn(&parts.recording, SAMPLER, move || {
         // Dropped at its end, also when that is a panic.
         let _leaves = leaves;
@@ -77,16 +58,21 @@ fn sampler(parts: &Running) -> Option<sys::thread::Quiet> {
     })
 }
 
-/// Of the sampler: `dashcam-keeper` may leave when it has.
-struct SaysThatItLeft(Arc<crate::captures::queue::Queue>);
+/// The sampler ends, or did not begin: `dashcam-keeper` may leave, and whoever waits for clients
+/// stops doing so. Only a thread with the same table can make it: the one that called `stop` is the
+/// host's.
+struct Leaves(&'static Running);
 
-impl Drop for SaysThatItLeft {
+impl Drop for Leaves {
     fn drop(&mut self) {
-        self.0.sampler_left();
+        if self.0.recording.stopping() {
+            self.0.close_listeners();
+        }
+        self.0.queue.sampler_left();
     }
 }
 
-fn keeper(parts: &Running, before: Before) -> Option<sys::thread::Quiet> {
+fn keeper(parts: &'static Running, before: Before) -> Option<sys::thread::Quiet> {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, endpoint) = (parts.alarms.clone(), parts.endpoint.clone());
     let rollups = parts.rollups.clone();
@@ -94,6 +80,8 @@ fn keeper(parts: &Running, before: Before) -> Option<sys::thread::Quiet> {
         let own = Own::new(recording.clone(), queue.clone(), before);
         let windows = Windows::new(recording.clone(), alarms.clone(), endpoint, own);
         keeper::run(Keeper { recording, queue, alarms, windows, rollups });
+        // Where there was no sampler to do it.
+        parts.close_listeners();
     })
 }
 

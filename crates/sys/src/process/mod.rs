@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | thread | ids and names; threads of ours, which the host never notices |
 //! | fork, exit, stay | hooks around a fork; at the end; threads that are ended from outside |
-//! | ours | our descriptors: their list, number, and table |
+//! | ours, own_table | our descriptors: their list, number, and table; work that opens files |
+//! | own_threads | how many threads there are, and how many are ours |
 //! | signal | SIGUSR2 as a request |
 //! | stderr, streams | the process's stderr; which of the three streams it was started without |
 //! | detached, tracee | a command beside the host; another process, stopped for a while |
@@ -19,6 +20,8 @@ pub mod exit;
 pub mod fork;
 pub mod library;
 pub mod ours;
+pub mod own_table;
+pub mod own_threads;
 pub mod random;
 pub mod signal;
 pub mod stay;

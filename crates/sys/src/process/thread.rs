@@ -73,9 +73,10 @@ fn tid_of_clock(error: i32, clock: i32) -> Option<u32> {
     (error == 0 && clock & 7 == 6).then_some(!(clock >> 3) as u32)
 }
 
-/// In a forked child: the calling thread has another id now.
+/// In a forked child: the calling thread has another id now, and is the only one.
 pub fn forget_tid() {
     TID.set(0);
+    crate::own_threads::forget();
 }
 
 /// The CPU that the caller runs on just now; 0 where it is not known. 2 ns; async-signal-safe.
@@ -84,38 +85,7 @@ pub fn cpu() -> usize {
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
-/// Whether a thread of this process with that id is alive. A syscall; async-signal-safe.
-pub fn exists(tid: u32) -> bool {
-    // SAFETY: signal 0 is never delivered; the call only checks that the thread is there.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 }
-}
-
-/// The begin of the names of all threads of ours.
-const OURS: &[u8] = b"dashcam-";
-/// With more threads than this, their names are not read.
-const MANY_THREADS: usize = 64;
-
-/// How many threads this process has, and how many of them are ours by their names; None if /proc
-/// does not show it. In a process with more than `MANY_THREADS` threads none counts as ours. A file
-/// for each thread is opened and read, some 10 us each; one that ends meanwhile does not count.
-pub fn count() -> Option<(usize, usize)> {
-    let all: Vec<_> = std::fs::read_dir("/proc/self/task").ok()?.flatten().collect();
-    if all.len() > MANY_THREADS {
-        return Some((all.len(), 0));
-    }
-    let name = |thread: &std::fs::DirEntry| std::fs::read(thread.path().join("comm")).ok();
-    let names: Vec<Vec<u8>> = all.iter().filter_map(name).collect();
-    Some((names.len(), names.iter().filter(|name| name.starts_with(OURS)).count()))
-}
-
-/// Gives the calling thread a name in the kernel, of which 15 bytes are kept: one that was not
-/// started here counts as ours by it.
-pub fn name_own(name: &str) {
-    if let Ok(name) = std::ffi::CString::new(name) {
-        // SAFETY: the name ends with a NUL.
-        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    }
-}
+pub use crate::own_threads::exists;
 
 /// Sleeps about this long, a second at most. Async-signal-safe; a signal ends it early. Where the
 /// kernel refuses (a seccomp profile) another call does the same: Rust's own sleep panics there.
@@ -308,9 +278,11 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     crate::ours::inherit(table);
     // SAFETY: the name ends with a NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+    let counted = crate::own_threads::enter(cached_tid());
     life.is_named.open();
     // A panic must not leave a function that C calls; its message is printed already.
     let _ = catch_unwind(AssertUnwindSafe(body));
+    drop(counted);
     life.is_over.store(true, Ordering::Release);
     std::ptr::null_mut()
 }
@@ -367,18 +339,6 @@ mod tests {
         assert!(super::on_end(first) && (0..2000).all(|_| super::on_end(second)));
         std::thread::spawn(super::arm_end).join().expect("ends");
         assert_eq!(ENDS.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_thread_that_takes_a_name_of_ours_counts_as_ours() {
-        let named = std::thread::spawn(|| {
-            super::name_own("dashcam-under-gil");
-            let ours = super::count().map(|(_, ours)| ours);
-            let comm = format!("/proc/self/task/{}/comm", super::tid());
-            (std::fs::read_to_string(comm).unwrap_or_default(), ours)
-        });
-        let (comm, ours) = named.join().expect("ends");
-        assert!(comm == "dashcam-under-g\n" && ours >= Some(1), "{comm:?}, {ours:?}");
     }
 
     #[test]

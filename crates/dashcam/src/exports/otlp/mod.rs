@@ -267,6 +267,15 @@ struct Looker {
 
 fn run(live: &'static Live) {
     recorder::name_thread("dashcam-otlp");
+    let settings = &live.settings;
+    if [&settings.traces, &settings.metrics]
+        .into_iter()
+        .flatten()
+        .all(::otlp::Endpoint::is_resolved)
+    {
+        // An error: connections are in the host's table, like all descriptors of ours.
+        let _ = sys::ours::move_apart();
+    }
     let seed = live.recorder.ids_seed();
     let mut looker = Looker {
         scan: Scan::default(),

@@ -1,4 +1,5 @@
-//! How many descriptors dashcam may keep in the host's table, and their numbers.
+//! How many descriptors dashcam may keep in the host's table, and their numbers: those of threads
+//! without a table of their own (`apart`).
 //!
 //! How it works: one budget for everything: an eighth of the soft limit (`RLIMIT_NOFILE`), `SLOTS`
 //! at most. Descriptors that we cannot do without (a listening socket, a file being written) are

@@ -1,4 +1,4 @@
-//! A separate table of descriptors, for threads of ours that keep many.
+//! A separate table of descriptors, for threads of ours.
 //!
 //! How it works: the kernel keeps descriptors in a table that threads of a process share only
 //! because they are asked to. `close_range` with `CLOSE_RANGE_UNSHARE` gives the calling thread an
@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   host's threads        0 1 2 3 4 ...            as without us; what /proc/PID/fd shows
-//!   sampler and keeper    0 1 2 (this process)     switch records, files of /proc, captures
+//!   threads of ours       0 1 2 (this process)     switch records, files of /proc, captures
 //! ```
 //!
 //! Numbers 0 to 2 are pidfds of this process, so that nothing that is meant for stderr gets into a
@@ -21,8 +21,8 @@
 //! What it needs: Linux 5.9, and a seccomp profile that lets `pidfd_open`, `pidfd_getfd` and
 //! `close_range` through (Docker's lets them with CAP_SYS_PTRACE). Elsewhere ours are in the host's
 //! table, within `allowance`.
-//! What is missing on purpose: threads that resolve names or write to the host's streams stay in
-//! the host's table, since libraries keep descriptors of their own there (sssd's for names).
+//! What is missing on purpose: threads that resolve names stay in the host's table, since libraries
+//! keep descriptors of their own there (sssd's). docs/internals/descriptors.md lists everything.
 
 use std::cell::Cell;
 use std::io;
