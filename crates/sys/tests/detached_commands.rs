@@ -24,6 +24,8 @@ struct Shell {
     written: String,
 }
 
+const LIMITS: Limits = Limits { cpu_s: 7, address_bytes: 1 << 30, clock_s: 60 };
+
 fn command(text: &str) -> Detached<'static> {
     Detached {
         program: Path::new("/bin/sh"),
@@ -32,9 +34,11 @@ fn command(text: &str) -> Detached<'static> {
             ("PATH".into(), OsString::from("/usr/bin:/bin")),
             ("DASHCAM_ENABLED".into(), OsString::from("off")),
         ],
+        stdin: None,
         stdout: None,
         stderr: None,
-        limits: Limits { cpu_s: 7, address_bytes: 1 << 30, clock_s: 60 },
+        third: None,
+        limits: Some(LIMITS),
     }
 }
 
@@ -128,6 +132,32 @@ fn what_cannot_be_executed_is_an_error_and_leaves_nothing() {
     assert!(has_no_child());
 }
 
+#[test]
+fn without_limits_it_has_the_hosts_folder_and_priority_and_the_given_descriptors() {
+    let (mut third, end) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let (mut output, out) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let stdin = detached::pipe_with(b"given\n").expect("a pipe");
+    let text = "cat; pwd; ulimit -t; cut -d' ' -f19 /proc/$$/stat; ls /proc/$$/fd | tr '\n' ' '; echo over >&3";
+    let _running = detached::start(Detached {
+        stdin: Some(stdin),
+        stdout: Some(out.into()),
+        third: Some(end.into()),
+        limits: None,
+        ..command(text)
+    })
+    .expect("starts");
+    let (mut said, mut over) = (String::new(), String::new());
+    output.read_to_string(&mut said).expect("text");
+    third.read_to_string(&mut over).expect("text");
+    // SAFETY: asks for a number.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let folder = std::env::current_dir().expect("there is one");
+    let limit = said.lines().nth(2).expect("a limit");
+    assert_ne!(limit, "7");
+    assert_eq!(said, format!("given\n{}\n{limit}\n{nice}\n0 1 2 3 ", folder.display()));
+    assert_eq!(over, "over\n");
+}
+
 /// As in a container whose init is the service.
 #[test]
 fn a_host_that_adopts_orphans_keeps_no_zombie() {
@@ -145,7 +175,7 @@ fn a_host_that_adopts_orphans_keeps_no_zombie() {
 
 #[test]
 fn the_time_on_the_clock_ends_it() {
-    let limits = Limits { clock_s: 1, ..command("").limits };
+    let limits = Some(Limits { clock_s: 1, ..LIMITS });
     let (mut reader, end) = std::os::unix::net::UnixStream::pair().expect("sockets");
     let slow = Detached { limits, stdout: Some(end.into()), ..command("exec sleep 1000") };
     let _running = detached::start(slow).expect("starts");

@@ -154,19 +154,21 @@ impl Explain {
         let log = captures_log::path_of(recording.config());
         let mut arguments: Vec<OsString> = vec!["judge".into(), "--log".into(), log.into()];
         arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
-        let passed = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?));
-        let mut environment: Vec<(String, OsString)> =
+        let passed = |name: &&str| Some(((*name).into(), std::env::var_os(name)?));
+        let mut environment: Vec<(OsString, OsString)> =
             PASSED_ON.iter().filter_map(passed).collect();
-        environment.push(("DASHCAM_ENABLED".to_owned(), "off".into()));
+        environment.push(("DASHCAM_ENABLED".into(), "off".into()));
         let failed = |error| format!("{}: {error}", program.display());
         let (answer, end) = detached::pipe().map_err(failed)?;
         let running = detached::start(Detached {
             program: &program,
             arguments,
             environment,
+            stdin: None,
             stdout: Some(end),
             stderr: sys::ours::own_stderr().ok(),
-            limits: LIMITS,
+            third: None,
+            limits: Some(LIMITS),
         });
         Ok((answer, running.map_err(failed)?))
     }

@@ -2,22 +2,27 @@
 //! its environment and, as JSON, in its stdin.
 //!
 //! How it works: `dashcam-keeper` starts the words of the setting, with the capture's path behind
-//! them, in a process group of its own, and polls it between captures. The words are no shell text:
-//! they are split at spaces and passed on as they are. `/bin/sh` is the parent of the command, with
-//! a fixed text, for one reason: it always ends with 0. A host that waits for all of its children
-//! (gunicorn's master) meets ours too, and must not take the hook's exit code for a worker's.
+//! them, by `sys::detached`: the service has no child and no signal of it. The words are no shell
+//! text: they are split at spaces and passed on as they are. `/bin/sh`, with a fixed text, is the
+//! parent of the command, and reports its end through a pipe that the command does not get: while
+//! the pipe is open the shell's process id is its own. The shell always ends with 0, for a service
+//! that is init of its container: that adopts the shell, and must not take a hook's exit code for a
+//! worker's.
 //!
 //! What it promises: one hook at a time, `LIMIT` for each, at most `WAITING` behind it. Its output
-//! goes to the service's stderr; a failure is said there in one line and counted in `hooks_failed`.
-//! It is not recorded itself. At the end of the process a running hook is left running.
+//! goes to the service's stderr; a failure is said there in one line, and counted in `hooks_failed`
+//! unless it is an exit code. It has a session of its own, and else what the service has. It is not
+//! recorded itself. At the end of the process a running hook is left running.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use format::region::losses;
+use sys::detached::{self, Detached, Running};
+use sys::ours::Fd;
 
 use crate::captures::verdict::Verdict;
 use crate::recording::Recording;
@@ -27,15 +32,38 @@ use crate::say::say;
 const LIMIT: Duration = Duration::from_secs(30);
 /// Captures whose hook waits for the one before.
 const WAITING: usize = 16;
-/// `$@`: the user's words and the path.
+const SHELL: &str = "/bin/sh";
+/// `$@`: the user's words and the path. Number 3 is the pipe.
 const WRAPPER: &str =
-    r#""$@" || echo "dashcam: hook $1: ended with exit code $?, wanted 0" >&2; exit 0"#;
+    r#""$@" 3>&- || echo "dashcam: hook $1: ended with exit code $?, wanted 0" >&2; exit 0"#;
 
 /// The hooks that run and wait.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    running: Option<(Child, Instant)>,
+    running: Option<Hook>,
     waiting: VecDeque<Verdict>,
+}
+
+/// One that runs.
+struct Hook {
+    shell: Running,
+    /// Ends with the shell; nothing is written to it.
+    end: Fd,
+    until: Instant,
+    is_killed: bool,
+}
+
+impl Hook {
+    fn is_over(&mut self) -> bool {
+        let is_open = || match detached::read(&self.end, &mut [0]) {
+            Ok(_) => false,
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+            }
+        };
+        // Without the shell's end first a service that adopts it would keep a zombie.
+        !is_open() && self.shell.reap()
+    }
 }
 
 impl Hooks {
@@ -56,17 +84,14 @@ impl Hooks {
 
     /// Polls the one that runs, and starts the next.
     pub(crate) fn look(&mut self, recording: &Recording) {
-        if let Some((child, until)) = &mut self.running {
-            match child.try_wait() {
-                Ok(None) if Instant::now() < *until => return,
-                Ok(None) => {
-                    sys::signal::kill_group(child.id());
-                    // It is dead or dying; an error means that the host has waited for it.
-                    let _ = child.wait();
+        if let Some(hook) = &mut self.running {
+            if !hook.is_over() {
+                if !hook.is_killed && Instant::now() >= hook.until {
+                    hook.is_killed = true;
+                    sys::signal::kill_group(hook.shell.pid().unsigned_abs());
                     failed(recording, &format!("found no end after {} s; killed", LIMIT.as_secs()));
                 }
-                // An error: the host has waited for it.
-                Ok(Some(_)) | Err(_) => (),
+                return;
             }
             self.running = None;
         }
@@ -83,30 +108,44 @@ impl Hooks {
     }
 }
 
-fn start(recording: &Recording, verdict: &Verdict) -> Option<(Child, Instant)> {
-    let hook = &recording.config().hook;
-    let stdin = verdict.json() + "\n";
-    let started = Command::new("/bin/sh")
-        .args(["-c", WRAPPER, "dashcam-hook"])
-        .args(hook.split_whitespace())
-        .arg(&verdict.path)
-        .env("DASHCAM_ENABLED", "off")
-        .env("DASHCAM_SERVICE", &recording.config().service)
-        .envs(variables(verdict))
-        .stdin(
-            sys::detached::pipe_with(stdin.as_bytes()).map_or_else(|_| Stdio::null(), Stdio::from),
-        )
-        .stdout(stderr())
-        .stderr(stderr())
-        .process_group(0)
-        .spawn();
-    match started {
-        Ok(child) => Some((child, Instant::now() + LIMIT)),
+fn start(recording: &Recording, verdict: &Verdict) -> Option<Hook> {
+    match try_start(recording, verdict) {
+        Ok(hook) => Some(hook),
         Err(error) => {
-            failed(recording, &format!("/bin/sh: {error}"));
+            failed(recording, &format!("{SHELL}: {error}"));
             None
         }
     }
+}
+
+fn try_start(recording: &Recording, verdict: &Verdict) -> io::Result<Hook> {
+    let config = recording.config();
+    let fixed = ["-c", WRAPPER, "dashcam-hook"].into_iter();
+    let words = fixed.chain(config.hook.split_whitespace()).map(OsString::from);
+    let (end, its_end) = detached::pipe()?;
+    let shell = detached::start(Detached {
+        program: Path::new(SHELL),
+        arguments: words.chain([verdict.path.clone().into()]).collect(),
+        environment: environment(recording, verdict),
+        // More than a pipe holds, or no pipe: it gets nothing.
+        stdin: detached::pipe_with((verdict.json() + "\n").as_bytes()).ok(),
+        stdout: sys::ours::own_stderr().ok(),
+        stderr: sys::ours::own_stderr().ok(),
+        third: Some(its_end),
+        limits: None,
+    })?;
+    Ok(Hook { shell, end, until: Instant::now() + LIMIT, is_killed: false })
+}
+
+/// The service's, but for variables of ours.
+fn environment(recording: &Recording, verdict: &Verdict) -> Vec<(OsString, OsString)> {
+    let service = OsString::from(&recording.config().service);
+    let fixed = [("DASHCAM_ENABLED", "off".into()), ("DASHCAM_SERVICE", service)];
+    let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let ours: Vec<(OsString, OsString)> =
+        fixed.chain(variables(verdict)).map(|(name, value)| (name.into(), value)).collect();
+    let others = std::env::vars_os().filter(|(name, _)| ours.iter().all(|(own, _)| own != name));
+    others.collect::<Vec<_>>().into_iter().chain(ours.iter().cloned()).collect()
 }
 
 /// `DASHCAM_CAUSE` and the others.
@@ -114,11 +153,6 @@ fn variables(verdict: &Verdict) -> Vec<(String, OsString)> {
     let name = |field: &str| format!("DASHCAM_{}", field.to_uppercase());
     let texts = verdict.fields().map(|(field, text)| (name(field), text.into()));
     std::iter::once((name("file"), verdict.path.clone().into())).chain(texts).collect()
-}
-
-/// The process's own; nothing where it is closed.
-fn stderr() -> Stdio {
-    sys::ours::own_stderr().map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
 fn failed(recording: &Recording, why: &str) {

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! What it promises: the command has its own session, default signal handlers, an empty mask, the
-//! lowest priority, `/` as its folder, the given environment, and no descriptor but 0, 1 and 2. CPU
-//! time, address space and the time on the clock are limited before it is executed; the kernel
-//! ends it, so nobody has to watch.
+//! given environment, and no descriptor but those given. With `limits` it has the lowest priority
+//! and `/` as its folder, and its CPU time, address space and time on the clock are limited before
+//! it is executed; the kernel ends it, so nobody has to watch.
 //! What it does not: a host that is init of its container, or a subreaper, gets the command as its
 //! child. `Running::reap` then waits for it, and for nothing else.
 
@@ -48,13 +48,17 @@ pub struct Detached<'a> {
     /// What follows its name.
     pub arguments: Vec<OsString>,
     /// Its whole environment.
-    pub environment: Vec<(String, OsString)>,
+    pub environment: Vec<(OsString, OsString)>,
+    /// None: /dev/null.
+    pub stdin: Option<OwnedFd>,
     /// None: /dev/null.
     pub stdout: Option<OwnedFd>,
     /// None: /dev/null.
     pub stderr: Option<OwnedFd>,
-    /// What it may use.
-    pub limits: Limits,
+    /// Number 3; none if there is none.
+    pub third: Option<OwnedFd>,
+    /// What it may use. None: as much as the host, with the host's priority and folder.
+    pub limits: Option<Limits>,
 }
 
 /// A command that was started.
@@ -69,6 +73,8 @@ const STACK: usize = 64 * 1024;
 /// Without `close_range` (before Linux 5.9) descriptors up to this number are closed.
 const LAST_FD: c_int = 65_536;
 const LAST_SIGNAL: c_int = 64;
+/// The number of the descriptor behind the streams.
+const THIRD: RawFd = 3;
 /// The lowest priority.
 const NICEST: c_int = 19;
 /// The exit code of shells for a command that cannot be executed; nobody reads it.
@@ -81,8 +87,9 @@ struct Shared {
     program: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
-    streams: [RawFd; 3],
-    limits: Limits,
+    /// Numbers 0 to 3; the last may be -1.
+    streams: [RawFd; 4],
+    limits: Option<Limits>,
     stack: *mut c_void,
     pid: c_int,
     errno: c_int,
@@ -93,12 +100,14 @@ struct Shared {
 pub fn start(command: Detached<'_>) -> io::Result<Running> {
     let null = OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null")?);
     let stream = |fd: &Option<OwnedFd>| above_streams(fd.as_ref().unwrap_or(&null));
-    let streams = [above_streams(&null)?, stream(&command.stdout)?, stream(&command.stderr)?];
+    let third = command.third.as_ref().map(above_streams).transpose()?;
+    let streams = [stream(&command.stdin)?, stream(&command.stdout)?, stream(&command.stderr)?];
+    let [stdin, stdout, stderr] = streams.each_ref().map(AsRawFd::as_raw_fd);
     let program = text(command.program.as_os_str())?;
     let arguments = command.arguments.iter().map(|word| text(word));
     let arguments: Vec<CString> =
         std::iter::once(Ok(program.clone())).chain(arguments).collect::<io::Result<_>>()?;
-    let variable = |(name, value): &(String, OsString)| {
+    let variable = |(name, value): &(OsString, OsString)| {
         text(OsStr::from_bytes(&[name.as_bytes(), b"=", value.as_bytes()].concat()))
     };
     let environment: Vec<CString> =
@@ -109,7 +118,7 @@ pub fn start(command: Detached<'_>) -> io::Result<Running> {
         program: program.as_ptr(),
         arguments: argument_list.as_ptr(),
         environment: variable_list.as_ptr(),
-        streams: [streams[0].as_raw_fd(), streams[1].as_raw_fd(), streams[2].as_raw_fd()],
+        streams: [stdin, stdout, stderr, third.as_ref().map_or(-1, AsRawFd::as_raw_fd)],
         limits: command.limits,
         stack: stack.as_mut_ptr_range().end.cast(),
         pid: 0,
@@ -198,10 +207,10 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// A copy with a number above those of the streams, which it must survive being set.
+/// A copy with a number above those of the command, which it must survive being set.
 fn above_streams(fd: &OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: duplicates an open descriptor of ours.
-    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, THIRD + 1) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -268,22 +277,25 @@ extern "C" fn become_command(shared: *mut c_void) -> c_int {
             let none = std::ptr::null_mut::<c_void>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, 8_usize);
         }
-        libc::setpriority(libc::PRIO_PROCESS, 0, NICEST);
-        let limits = (*shared).limits;
-        limit(libc::RLIMIT_CPU, limits.cpu_s);
-        limit(libc::RLIMIT_AS, limits.address_bytes);
-        limit(libc::RLIMIT_CORE, 0);
+        if let Some(limits) = (*shared).limits {
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICEST);
+            limit(libc::RLIMIT_CPU, limits.cpu_s);
+            limit(libc::RLIMIT_AS, limits.address_bytes);
+            limit(libc::RLIMIT_CORE, 0);
+            libc::chdir(c"/".as_ptr());
+            // Remains when the command is executed.
+            libc::alarm(limits.clock_s);
+        }
         for (number, fd) in (*shared).streams.iter().enumerate() {
+            // An error: there is no third.
             libc::dup2(*fd, number as c_int);
         }
-        if libc::syscall(SYS_CLOSE_RANGE, 3, c_int::MAX, 0) != 0 {
-            for fd in 3..LAST_FD {
+        let first = if (*shared).streams[THIRD as usize] < 0 { THIRD } else { THIRD + 1 };
+        if libc::syscall(SYS_CLOSE_RANGE, first, c_int::MAX, 0) != 0 {
+            for fd in first..LAST_FD {
                 libc::close(fd);
             }
         }
-        libc::chdir(c"/".as_ptr());
-        // Remains when the command is executed.
-        libc::alarm(limits.clock_s);
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
