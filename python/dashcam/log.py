@@ -90,6 +90,8 @@ class LogHandler(_Base):
             try:
                 message = _cut(record.getMessage())
             except Exception as error:  # noqa: BLE001  arguments may raise anything
+                if _native.interrupts(error):
+                    raise
                 self.failed += 1
                 message = _cut(f"not readable ({type(error).__name__}): {record.msg!s:.30}")
             said = {"level": record.levelname, "message": message}
@@ -97,7 +99,9 @@ class LogHandler(_Base):
             if kind is not None:
                 said["error"] = kind.__name__
             _native.event(record.name, **said)
-        except Exception:  # noqa: BLE001  a host's log call never fails for us
+        except Exception as error:  # noqa: BLE001  a host's log call never fails for us
+            if _native.interrupts(error):
+                raise
             self.failed += 1
         finally:
             _inside.emitting = False

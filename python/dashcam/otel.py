@@ -75,6 +75,8 @@ class DashcamSpanProcessor(SpanProcessor):
             if self._native.is_on():
                 self._start(span)
         except Exception as error:  # noqa: BLE001 - never into the host
+            if self._native.interrupts(error):
+                raise
             _process.notice(f"dashcam.otel: a span was not begun: {error!r}")
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -85,6 +87,8 @@ class DashcamSpanProcessor(SpanProcessor):
             if begun is not None:
                 self._end(span, begun)
         except Exception as error:  # noqa: BLE001
+            if self._native.interrupts(error):
+                raise
             _process.notice(f"dashcam.otel: a span was not recorded: {error!r}")
 
     def shutdown(self) -> None:

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use pyo3::exceptions::{PyException, PyImportError, PyRuntimeError};
+use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -86,24 +86,6 @@ unsafe fn take_raised() -> *mut ffi::PyObject {
         ffi::Py_XDECREF(trace);
     }
     value
-}
-
-/// Whether an exception is a panic, by the name that PyO3 gives its type: `PanicException` derives
-/// from BaseException, but interrupts nothing.
-fn is_panic(py: Python<'_>, error: &PyErr) -> bool {
-    let name = error.get_type(py).name();
-    name.is_ok_and(|name| name.to_str().is_ok_and(|name| name == "PanicException"))
-}
-
-/// The error, if it can be ignored. Err: it interrupts the program, and is set again.
-pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
-    match error.is_instance_of::<PyException>(py) || is_panic(py, &error) {
-        true => Ok(error),
-        false => {
-            error.restore(py);
-            Err(())
-        }
-    }
 }
 
 /// A method that takes keywords, by the cheapest calling convention.

@@ -63,7 +63,8 @@ pub fn greenlet(py: Python<'_>) -> Option<u64> {
     let current = match GREENLETS.get() {
         Some(current) => current,
         None => {
-            let function = imported(py, word!(py, "greenlet"))?.getattr("getcurrent").ok()?;
+            let function =
+                imported(py, word!(py, "greenlet"))?.getattr(word!(py, "getcurrent")).ok()?;
             GREENLETS.get_or_make(|| function.unbind())
         }
     };
@@ -100,27 +101,29 @@ pub fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bou
 #[cold]
 fn look(py: Python<'_>) -> Option<&Asyncio> {
     let module = imported(py, word!(py, "_asyncio"))?;
-    let running_loop = module.getattr("_get_running_loop").ok()?.unbind();
+    let running_loop = module.getattr(word!(py, "_get_running_loop")).ok()?.unbind();
     // What is leaked below is leaked on purpose: the sampler keeps addresses for the life of the
     // process. The dict lives as long as `ASYNCIO`, which is never freed.
-    let (running_task, by_loop) = match module.getattr("_current_tasks") {
+    let (running_task, by_loop) = match module.getattr(word!(py, "_current_tasks")) {
         Ok(tasks) => {
             let tasks: Py<PyDict> = tasks.cast_into().ok()?.unbind();
-            let all = module.getattr("_scheduled_tasks").or_else(|_| module.getattr("_all_tasks"));
-            if let Ok(set) = all.and_then(|all| all.getattr("data")) {
+            let all = module
+                .getattr(word!(py, "_scheduled_tasks"))
+                .or_else(|_| module.getattr(word!(py, "_all_tasks")));
+            if let Ok(set) = all.and_then(|all| all.getattr(word!(py, "data"))) {
                 dashcam::set_asyncio_tasks(set.into_ptr() as usize);
             }
             let by_loop = tasks.as_ptr() as usize;
             (RunningTask::ByLoop(tasks), by_loop)
         }
         Err(_) => {
-            let current = module.getattr("current_task").ok()?.unbind();
+            let current = module.getattr(word!(py, "current_task")).ok()?.unbind();
             let table = find_task_table().unwrap_or(0);
             dashcam::set_asyncio_tasks(table);
             (RunningTask::Asked(current), table)
         }
     };
-    if let Ok(kind) = module.getattr("Task") {
+    if let Ok(kind) = module.getattr(word!(py, "Task")) {
         dashcam::set_asyncio_running(RunningTasks { by_loop, kind: kind.into_ptr() as usize });
     }
     Some(ASYNCIO.get_or_make(|| Asyncio { running_loop, running_task }))

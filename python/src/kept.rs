@@ -1,12 +1,17 @@
-//! Objects that are made at their first use and kept for the life of the process.
+//! Objects that are kept for the life of the process, made when the module is imported: a request
+//! makes none of them, so that a lack of memory then has nothing to meet.
 //!
-//! How it works: a pointer, set once; a thread that comes second drops its own object. Not a
-//! `PyOnceLock`, nor `intern!`, which is made of one: it releases the GIL while it is being set,
-//! and a child that another thread forks then would wait for ever at its own first use.
+//! How it works: a pointer, set once. The names of attributes and keys are one list; `word!` takes
+//! no other. Not a `PyOnceLock`, nor `intern!`, which is made of one: it releases the GIL while it
+//! is being set, and a child that another thread forks then would wait for ever at its own use.
+//!
+//! Missing on purpose: objects of modules that the program has not imported yet (`event_loop`).
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use sys::cell::StaticRef;
+
+use crate::made;
 
 /// A dict.
 pub struct Dict(StaticRef<Py<PyDict>>);
@@ -17,16 +22,17 @@ impl Dict {
         Dict(StaticRef::empty())
     }
 
-    /// The dict, if it was made.
+    /// Makes it. Errors: there is no memory.
+    pub fn make(&'static self, py: Python<'_>) -> PyResult<()> {
+        let dict = made::dict(py)?.unbind();
+        self.0.get_or_make(|| dict);
+        Ok(())
+    }
+
+    /// The dict, once it was made.
     #[inline]
     pub fn get(&self) -> Option<&'static Py<PyDict>> {
         self.0.get()
-    }
-
-    /// The dict, made if need be.
-    #[inline]
-    pub fn made<'py>(&'static self, py: Python<'py>) -> &'py Bound<'py, PyDict> {
-        self.0.get_or_make(|| PyDict::new(py).unbind()).bind(py)
     }
 }
 
@@ -37,23 +43,112 @@ pub struct Word {
 }
 
 impl Word {
-    /// With this text.
-    pub const fn new(text: &'static str) -> Word {
+    const fn new(text: &'static str) -> Word {
         Word { text, kept: StaticRef::empty() }
     }
 
-    /// The str.
+    fn make(&'static self, py: Python<'_>) -> PyResult<()> {
+        let word = made::interned(py, self.text)?.unbind();
+        self.kept.get_or_make(|| word);
+        Ok(())
+    }
+
+    /// The str. `make_words` has made it: nothing else of the module runs before.
     #[inline]
     pub fn get<'py>(&'static self, py: Python<'py>) -> &'py Bound<'py, PyString> {
         self.kept.get_or_make(|| PyString::intern(py, self.text).unbind()).bind(py)
     }
 }
 
-/// As `pyo3::intern!`.
-macro_rules! word {
-    ($py:expr, $text:literal) => {{
-        static WORD: $crate::kept::Word = $crate::kept::Word::new($text);
-        WORD.get($py)
-    }};
+/// A static for each word, `make_words` for all, and `word!(py, TEXT)`, which gives the str.
+macro_rules! words {
+    ($d:tt: $($name:ident = $text:tt,)*) => {
+        $(pub static $name: Word = Word::new($text);)*
+
+        /// Makes all words. Errors: there is no memory.
+        pub fn make_words(py: Python<'_>) -> PyResult<()> {
+            [$(&$name),*].into_iter().try_for_each(|word| word.make(py))
+        }
+
+        /// As `pyo3::intern!`, for words of the list in `kept`.
+        macro_rules! word {
+            $(($d py:expr, $text) => { $crate::kept::$name.get($d py) };)*
+        }
+        pub(crate) use word;
+    };
 }
-pub(crate) use word;
+
+words! { $:
+    AGAIN = "_again",
+    ALL_TASKS = "_all_tasks",
+    ASYNCIO = "_asyncio",
+    CALL = "__call__",
+    CALLBACKS = "_callbacks",
+    CLOSE = "close",
+    CLOSING_ITERATOR = "ClosingIterator",
+    CODE = "__code__",
+    COLLECTED = "collected",
+    CONTEXT = "__context__",
+    CO_FLAGS = "co_flags",
+    CURRENT_TASK = "current_task",
+    CURRENT_TASKS = "_current_tasks",
+    CURRENT_THREAD = "current_thread",
+    DASHCAM_DECORATING = "dashcam._decorating",
+    DASHCAM_PROCESS = "dashcam._process",
+    DATA = "data",
+    DECORATE = "decorate",
+    DJANGO_HTTP_RESPONSE = "django.http.response",
+    FILENO = "fileno",
+    FUNC = "func",
+    FUNC_OF_METHOD = "__func__",
+    F_CODE = "f_code",
+    F_GLOBALS = "f_globals",
+    GENERATION = "generation",
+    GETCURRENT = "getcurrent",
+    GETSIGNAL = "getsignal",
+    GET_EXTRA_INFO = "get_extra_info",
+    GET_RUNNING_LOOP = "_get_running_loop",
+    GI_CODE = "gi_code",
+    GREENLET = "greenlet",
+    HEADERS = "headers",
+    HTTP_RESPONSE_BASE = "HttpResponseBase",
+    HTTP_TRACEPARENT = "HTTP_TRACEPARENT",
+    HTTP_TRACESTATE = "HTTP_TRACESTATE",
+    IS_FINALIZING = "is_finalizing",
+    METHOD = "method",
+    MORE_BODY = "more_body",
+    NAME = "__name__",
+    NAME_OF_IT = "name",
+    NEXT = "_next",
+    NOTICE = "notice",
+    PARENT = "parent",
+    PATH = "path",
+    PATH_INFO = "PATH_INFO",
+    QUALNAME = "__qualname__",
+    REQUEST = "request",
+    REQUEST_METHOD = "REQUEST_METHOD",
+    RESOURCE_CLOSERS = "_resource_closers",
+    RULE = "rule",
+    SCHEDULED_TASKS = "_scheduled_tasks",
+    SCOPE = "scope",
+    SELF = "__self__",
+    SEND = "send",
+    SIGNAL = "_signal",
+    SLASH = "/",
+    SOCKET = "socket",
+    SOCK_FD = "_sock_fd",
+    STATUS = "status",
+    STATUS_CODE = "status_code",
+    SYS = "sys",
+    TASK = "Task",
+    TB_FRAME = "tb_frame",
+    TB_NEXT = "tb_next",
+    THREADING = "threading",
+    THROW = "throw",
+    TRANSPORT = "transport",
+    TYPE = "type",
+    URL_RULE = "url_rule",
+    VALUE = "value",
+    WERKZEUG_SOCKET = "werkzeug.socket",
+    WERKZEUG_WSGI = "werkzeug.wsgi",
+}

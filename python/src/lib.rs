@@ -13,6 +13,7 @@ mod call;
 mod disguise;
 mod event_loop;
 mod hooks;
+mod interrupts;
 mod kept;
 mod made;
 mod marks;
@@ -34,7 +35,8 @@ static ALLOCATOR: sys::reserve::Reserve<std::alloc::System> = sys::reserve::Rese
 /// The module.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    names::make_context_variable(module.py())?;
+    names::make_kept(module.py())?;
+    kept::make_words(module.py())?;
     metrics::add_to(module)?;
     moments::add_to(module)?;
     hooks::add_to(module)?;
@@ -47,6 +49,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(marks::statsd_event, module)?,
         wrap_pyfunction!(marks::statsd_check, module)?,
         wrap_pyfunction!(hooks::hook, module)?,
+        wrap_pyfunction!(interrupts::interrupts_by, module)?,
         wrap_pyfunction!(hooks::hooked, module)?,
         wrap_pyfunction!(hooks::hook_builtins, module)?,
         wrap_pyfunction!(moments::request_arrives, module)?,

@@ -1,17 +1,18 @@
 //! Objects of Python's whose making may fail.
 //!
-//! How it works: PyO3's `PyString::new`, `PyDict::new`, `PyTuple::new` and the conversions of
-//! numbers and texts panic where there is no memory, and call the program's
-//! `sys.unraisablehook` before. The functions here return the MemoryError. `Id` and `Text` are
-//! what functions of the module return in place of `u64` and `String`.
+//! How it works: PyO3's `PyString::new`, `PyDict::new`, `PyTuple::new`, the conversions of numbers
+//! and texts, and `to_string_lossy` panic where there is no memory, and call the program's
+//! `sys.unraisablehook` before. The functions here return the MemoryError. `Id` and `Text` are what
+//! functions of the module return in place of `u64` and `String`.
 //!
-//! What it promises: an `Err` has fetched the exception; nothing is printed. Missing on purpose:
-//! objects that are made when the module is imported, and those that are made once and kept
-//! (`kept`).
+//! What it promises: an `Err` has fetched the exception; nothing is printed. Objects that are kept
+//! are made when the module is imported (`kept`).
+
+use std::borrow::Cow;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 /// A new reference that a call of CPython's returned, or its exception.
 ///
@@ -28,6 +29,37 @@ pub fn text<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> 
         let made = ffi::PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as _);
         Ok(owned(py, made)?.cast_into_unchecked())
     }
+}
+
+/// The interpreter's only str of this text.
+pub fn interned<'py>(py: Python<'py>, of: &str) -> PyResult<Bound<'py, PyString>> {
+    let mut str = text(py, of)?.into_ptr();
+    // SAFETY: an owned str, or the one in its place; a failure leaves the str as it was, without an
+    // exception.
+    unsafe {
+        ffi::PyUnicode_InternInPlace(&mut str);
+        Ok(Bound::from_owned_ptr(py, str).cast_into_unchecked())
+    }
+}
+
+/// The characters of a str, with others in the place of lone surrogates, as Rust has them. Empty if
+/// there is no memory.
+pub fn characters<'text>(of: &'text Bound<'_, PyString>) -> Cow<'text, str> {
+    all_characters(of).unwrap_or_default()
+}
+
+/// As `characters`. None: there is no memory.
+pub fn all_characters<'text>(of: &'text Bound<'_, PyString>) -> Option<Cow<'text, str>> {
+    if let Ok(text) = of.to_str() {
+        return Some(Cow::Borrowed(text));
+    }
+    // SAFETY: a str, the GIL is held; both texts are static. Errors are fetched.
+    let encoded = unsafe {
+        let (encoding, errors) = (c"utf-8".as_ptr(), c"surrogatepass".as_ptr());
+        owned(of.py(), ffi::PyUnicode_AsEncodedString(of.as_ptr(), encoding, errors))
+    };
+    let bytes = encoded.ok().and_then(|bytes| bytes.cast_into::<PyBytes>().ok());
+    Some(Cow::Owned(String::from_utf8_lossy(bytes?.as_bytes()).into_owned()))
 }
 
 /// An int.

@@ -19,7 +19,7 @@ use recorder::Recorder;
 use sys::cell::StaticRef;
 
 use crate::kept::Dict;
-use crate::safe_point;
+use crate::{made, safe_point};
 
 /// Places of a table; a power of two.
 const PLACES: usize = 512;
@@ -107,13 +107,15 @@ impl Table {
         intern: impl FnOnce(&str) -> u32,
     ) -> u32 {
         let py = text.py();
-        let dict = self.dict.made(py);
+        let Some(dict) = self.dict.get().map(|dict| dict.bind(py)) else { return 0 };
         if let Some(id) = dict.get_item(text).ok().flatten().and_then(|id| id.extract().ok()) {
             return id;
         }
-        let id = intern(&text.to_string_lossy());
+        let Some(text_of) = made::all_characters(text) else { return 0 };
+        let id = intern(&text_of);
         if id != 0 && dict.len() < MOST {
-            let _ = dict.set_item(text, id);
+            // An error: there is no memory, and the next call asks again.
+            let _ = made::int(py, id.into()).and_then(|id| dict.set_item(text, id));
         }
         id
     }
@@ -140,15 +142,17 @@ static CURRENT: StaticRef<Py<PyAny>> = StaticRef::empty();
 /// At most this many names in either dict; further names are looked up in the recorder each time.
 const MOST: usize = 20_000;
 
-/// Makes the context variable, once.
-pub fn make_context_variable(py: Python<'_>) -> PyResult<()> {
+/// Makes what is kept: the context variable, once, and the tables' dicts.
+pub fn make_kept(py: Python<'_>) -> PyResult<()> {
     // SAFETY: a plain C API call with a static, NUL-terminated name; null means a Python error,
     // which `from_owned_ptr_or_err` fetches.
     let variable = unsafe {
         let made = ffi::PyContextVar_New(c"dashcam_request".as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)?
     };
-    CURRENT.put(variable.unbind()).map_err(|_| crate::call::elsewhere())
+    CURRENT.put(variable.unbind()).map_err(|_| crate::call::elsewhere())?;
+    NAMES.dict.make(py)?;
+    REQUESTS.dict.make(py)
 }
 
 /// The id of the request this context works for; 0 none. Cost: CPython keeps the last result for a

@@ -18,6 +18,7 @@ use pyo3::types::PyDict;
 use recorder::Recorder;
 use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
 
+use crate::kept::word;
 use crate::made::Text;
 use crate::{names, under_gil};
 
@@ -33,7 +34,7 @@ pub fn set_runtime(
     package: String,
 ) -> PyResult<()> {
     let sys = py.import("sys")?;
-    let name: String = sys.getattr("implementation")?.getattr("name")?.extract()?;
+    let name: String = sys.getattr("implementation")?.getattr(word!(py, "name"))?.extract()?;
     let version = py.version_info();
     let (major, minor, patch) = (version.major, version.minor, version.patch);
     let (python, no_stacks) = match interpreter(py) {
@@ -151,8 +152,9 @@ fn start_afresh(py: Python<'_>) {
     names::forget(py);
     py.detach(dashcam::after_fork_child);
     let thread_name = || -> PyResult<String> {
-        let thread = py.import("threading")?.call_method0("current_thread")?;
-        thread.getattr("name")?.extract()
+        let thread =
+            py.import(word!(py, "threading"))?.call_method0(word!(py, "current_thread"))?;
+        thread.getattr(word!(py, "name"))?.extract()
     };
     if let Ok(name) = thread_name() {
         recorder::name_thread(&name);

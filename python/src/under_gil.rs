@@ -18,6 +18,8 @@ use dashcam::under_gil::{Look, Next, MOST_FRAMES};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::made;
+
 /// Stacks of this interpreter could not be read at the start; so neither can they in its forked
 /// children. Written and read with the GIL held: Relaxed.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -165,7 +167,7 @@ impl<'a, 'py> Walker<'a, 'py> {
         let first_line: u32 = code.getattr("co_firstlineno")?.extract()?;
         let releases = code.getattr("co_names")?.cast::<PyTuple>()?.contains("release")?;
         let (qualified, file) = (qualified.cast::<PyString>()?, file.cast::<PyString>()?);
-        let (qualified, file) = (qualified.to_string_lossy(), file.to_string_lossy());
+        let (qualified, file) = (made::characters(qualified), made::characters(file));
         let id = self.look.code(&qualified, &file, first_line, releases);
         self.codes.insert(address, id);
         Ok(id)

@@ -4,133 +4,24 @@ end of the stack at every depth: the program gets no answer that it could not ge
 How it works: `_testcapi.set_nomemory(n, n + 1)` makes the n-th allocation fail, of all that the
 interpreter makes on any thread. Each operation is run with n = 0, 1, ... until none is left that
 the failure can meet, first bare and then recorded; the recorded answers must be among the bare
-ones. Operations are the calls of the API and functions with each kind of hook. These functions
-allocate nothing themselves, or little: CPython 3.11 itself crashes of a failure in many places.
+ones. Operations are the calls of the API and functions with each kind of hook (`operations`). The
+first call of each in a process is tried in processes of their own.
 
 Missing on purpose: allocations of Rust, which tests/faults covers by a limit of address space.
 """
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from conftest import Bench
+from operations import NAMES, OPERATIONS
 
-OPERATIONS = """
-    import dashcam, gc, io, itertools, sys
-    from contextvars import ContextVar
-    from types import SimpleNamespace
-    from dashcam import _native, log
-    from dashcam._integrations import asgi, wsgi
-
-    class Odd:
-        def __str__(self): return "odd"
-    odd, orders = Odd(), dashcam.counter("orders")
-    def request():
-        with dashcam.request("GET /a"): return "done"
-    def request_with_attributes():
-        with dashcam.request("GET /a", user=42, odd=odd) as open: open.set(more=1.5, odd=odd)
-        return "done"
-    def nested():
-        with dashcam.request("GET /a"), dashcam.span("span", rows=3) as span:
-            dashcam.event("event", key="k")
-            span.set(more="x")
-        return "done"
-    @dashcam.request("GET /d")
-    def decorated(): return "done"
-    def counts():
-        orders.inc()
-        dashcam.counter("sold").inc(2)
-        _native.timing("took", 3.5, tags=TAGS)
-        return "done"
-    TAGS = {"shop": "x"}
-    def fails():
-        try:
-            with dashcam.request("GET /f"): raise ERROR
-        except LookupError: return "done"
-    ERROR = LookupError("as it should")
-
-    # A server, whose functions return what they hold.
-    BODY, ENVIRON = [b"body"], {"REQUEST_METHOD": "GET", "PATH_INFO": "/a", "HTTP_TRACEPARENT":
-                                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    class Server:
-        base_env = ENVIRON
-        def serves(self, application): return application(ENVIRON, None)
-        def starts(self, status, headers): return status
-        def logs(self, info): return info
-        def submits(self, function): return function()
-        def dispatches(self): return BODY
-        def plain(self, one, *more, key=None): return key or one
-        async def called(self, scope, receive, send): return BODY
-    class Framework:
-        def __call__(self, environ, start_response): return BODY
-    server, info = Server(), (LookupError, ERROR, None)
-    framework, application = Framework(), lambda environ, start_response: BODY
-    variable = ContextVar("variable")
-    variable.set(SimpleNamespace(request=SimpleNamespace(url_rule=SimpleNamespace(rule="/<a>"), method="GET")))
-    SCOPE = {"type": "http", "method": "GET", "path": "/a", "headers": [(b"traceparent", b"x" * 55)]}
-    def served(): return server.serves(application)
-    def framed(): return framework(ENVIRON, None)
-    def hooked(): return server.plain(BODY, 1, 2)
-    def hooked_by_keyword(): return server.plain(1, key=BODY)
-    def in_a_request(call):
-        def inside():
-            with dashcam.request("GET /a"): return call()
-        inside.__name__ = call.__name__
-        return inside
-    @in_a_request
-    def started(): return server.starts("500 Sorry", BODY)
-    @in_a_request
-    def logged(): return server.logs(info) is info
-    @in_a_request
-    def submitted(): return server.submits(BODY.copy)
-    @in_a_request
-    def dispatched(): return server.dispatches()
-    async def awaits(): return await server.called(SCOPE, None, None)
-    def awaited():
-        try: awaits().send(None)
-        except StopIteration as end: return end.value
-    def hook():
-        wsgi.serves(_native, Server, "serves", lambda server, application: wsgi.of_environ(server.base_env))
-        wsgi.begins(_native, Framework, "__call__")
-        wsgi.notes_status(_native, Server, "starts")
-        wsgi.notes_error(_native, Server, "logs")
-        asgi.begins(_native, Server, "called")
-        _native.hook(Server, "submits", before=_native.hand_over_second)
-        _native.hook(Server, "dispatches", before=_native.names_route(variable), after=_native.note_response)
-        _native.hook(Server, "plain", before=lambda *a, **k: [a, k], after=lambda result, *a, **k: {"x": [result]} and None)
-    operations = (request, request_with_attributes, nested, decorated, counts, fails, served, framed, hooked,
-                  hooked_by_keyword, started, logged, submitted, dispatched, awaited)
-
-    def answered(operation):
-        try: return operation()
-        except Exception as error: return error
-    unraised = []
-    sys.unraisablehook = lambda error: unraised.append(error.exc_type.__name__)
-    def shown(answer):
-        said = repr((answer, sorted(unraised)))
-        unraised.clear()
-        return said
-    def compare(answers):
-        "Runs all operations with all faults, bare and then recorded."
-        bare, faults = {each: answers(each) for each in operations}, 0
-        assert dashcam.start(slow="9s")
-        hook()
-        for operation in operations:
-            got = answers(operation)
-            faults += len(got)
-            new = {answer: at for at, answer in enumerate(got) if answer not in bare[operation]}
-            assert not new, (operation.__name__, new, set(bare[operation]))
-        # All is well behind them.
-        before = dashcam.status()["requests"]
-        for each in operations: each()
-        assert dashcam.status()["requests"] >= before + 10, dashcam.status()
-        print(faults, "faults in", len(operations), "operations")
-"""
-
-
-def survived(bench: Bench, code: str) -> None:
+def survived(bench: Bench, code: str, *words: str) -> None:
     """The program ends normally and has printed no line of ours, or of a damaged heap."""
-    result = bench.python(OPERATIONS + code, PYTHONMALLOC="debug")
+    program = bench.write("program.py", OPERATIONS + code)
+    result = bench.run([sys.executable, "-W", "error", str(program), *words], PYTHONMALLOC="debug")
     if "no _testcapi" in result.stdout:
         pytest.skip("this CPython comes without _testcapi")
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
@@ -179,3 +70,54 @@ def test_the_stack_may_end_at_any_depth(bench: Bench) -> None:
         return found
     compare(answers)
     """)
+
+
+# Reports the answer of the first call of an operation in a process, one allocation of which fails,
+# and whether that was met: a child for each.
+FIRST = """
+    import os, signal
+    try: import _testcapi
+    except ImportError:
+        print("no _testcapi")
+        sys.exit()
+    operation = {each.__name__: each for each in operations}[sys.argv[1]]
+    def in_a_child(at, recorded):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            if recorded:
+                assert dashcam.start(slow="9s", memory="1MiB", control=False, stacks=False, switches=False)
+                hook()
+            gc.collect()
+            _testcapi.set_nomemory(at, at + 1)
+            try:
+                answer = answered(operation)
+                was_met = True
+                try:
+                    for _ in itertools.repeat(None, at + 1): object()
+                except MemoryError: was_met = False
+            finally: _testcapi.remove_mem_hooks()
+            assert _native.current_request() == 0
+            os.write(writing, repr((was_met, shown(answer))).encode())
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as pipe: said = pipe.read()
+        assert os.waitpid(child, 0)[1] == 0, (operation.__name__, at, recorded)
+        return eval(said)
+    def answers_of_first_calls(recorded):
+        found = []
+        for at in itertools.count():
+            was_met, answer = in_a_child(at, recorded)
+            found.append(answer)
+            if not was_met: return found
+    bare, recorded = answers_of_first_calls(False), answers_of_first_calls(True)
+    new = {answer: at for at, answer in enumerate(recorded) if answer not in bare}
+    assert not new, (operation.__name__, new, set(bare))
+    print(len(recorded), "faults")
+"""
+
+
+@pytest.mark.parametrize("operation", NAMES)
+def test_each_allocation_of_a_first_call_may_fail(bench: Bench, operation: str) -> None:
+    survived(bench, FIRST, operation)

@@ -120,6 +120,8 @@ def apply(native: Any, name: str, module: ModuleType) -> None:
         _patched[name] = weakref.ref(module)
         PATCHES[name](native, module)
     except Exception as error:  # noqa: BLE001 - never into the host
+        if native.interrupts(error):
+            raise
         _process.notice(f"{name} is not as expected, its requests are not recorded: {error!r}")
 
 

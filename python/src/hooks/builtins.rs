@@ -30,6 +30,7 @@ use pyo3::types::PyModule;
 
 use super::note;
 use crate::call::quietly;
+use crate::kept::word;
 
 extern "C" {
     fn PySys_Audit(event: *const c_char, format: *const c_char, ...) -> c_int;
@@ -206,7 +207,8 @@ fn only_ours_are_beside_it() -> bool {
 
 /// Whether the interpreter is ending: then the original refuses the fork.
 fn is_finalizing(py: Python<'_>) -> bool {
-    let asked = || py.import("sys")?.call_method0("is_finalizing")?.is_truthy();
+    let asked =
+        || py.import(word!(py, "sys"))?.call_method0(word!(py, "is_finalizing"))?.is_truthy();
     asked().unwrap_or(true)
 }
 

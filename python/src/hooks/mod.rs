@@ -37,7 +37,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::call::{fetched, quietly, unless_it_interrupts};
+use crate::call::{fetched, quietly};
+use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::process::arm_late;
 use crate::{made, names};
@@ -278,6 +279,8 @@ impl Hook {
             };
             ffi::Py_XDECREF(name);
             if answer.is_null() && !self.forgive(original) {
+                ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
+                happened_during(value);
                 for one in [kind, value, trace] {
                     ffi::Py_XDECREF(one);
                 }
@@ -323,6 +326,22 @@ impl Hook {
             note(py, &format!("{name}: what is recorded of its calls failed once: {error}"));
         }
         true
+    }
+}
+
+/// The exception that is set was raised while `earlier` was, as if by a handler of it.
+///
+/// Safety: the GIL is held; an exception, or NULL.
+unsafe fn happened_during(earlier: *mut ffi::PyObject) {
+    // SAFETY: promised by the caller; the reference is given away.
+    unsafe {
+        let error = fetched(Python::assume_attached());
+        let value = error.value(Python::assume_attached()).as_ptr();
+        if !earlier.is_null() && earlier != value {
+            ffi::Py_INCREF(earlier);
+            ffi::PyException_SetContext(value, earlier);
+        }
+        error.restore(Python::assume_attached());
     }
 }
 

@@ -18,12 +18,12 @@ use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::{Arguments, Hook, Original, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{let_go, members, slots, Disguise};
+use crate::kept::word;
 use crate::moments::{class_of, slot, visit_all};
 
 /// Both types; NULL before they are made.
@@ -148,7 +148,7 @@ unsafe extern "C" fn reduce(
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `StandIn`.
     unsafe {
-        let name = intern!(Python::assume_attached(), "__qualname__");
+        let name = word!(Python::assume_attached(), "__qualname__");
         ffi::PyObject_GetAttr(StandIn::original(object), name.as_ptr())
     }
 }

@@ -91,7 +91,7 @@ impl Handle {
             },
             (Op::Member, Some(member)) => {
                 let member = super::arguments::text(&member)?;
-                let text = member.to_string_lossy();
+                let text = made::characters(&member);
                 put(py, self.series.get(), |shard, series| {
                     registry().member(shard, series, &text);
                 });
@@ -152,7 +152,7 @@ pub(super) fn make<'py>(
         return Err(pyo3::exceptions::PyRuntimeError::new_err("dashcam is not imported"));
     };
     let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let text = format!("{}{{{}}}", name.to_string_lossy(), tags.join(","));
+    let text = format!("{}{{{}}}", made::characters(name), tags.join(","));
     let text = made::text(py, &text)?;
     // SAFETY: the type is ours, with room for a `Handle`, zeroed; nothing else has the object yet.
     unsafe {

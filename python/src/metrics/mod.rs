@@ -175,7 +175,7 @@ fn handle_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let is_plain = tags.is_none_or(|tags| tags.is_empty()) && rate == 1.0;
     let cache = if is_plain { &PLAIN } else { &TAGGED };
-    let dict = cache[kind as usize].made(py);
+    let dict = cache[kind as usize].get().ok_or_else(crate::call::elsewhere)?.bind(py);
     let mut pairs: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = Vec::new();
     for (key, value) in tags.into_iter().flatten() {
         pairs.push((arguments::text(&key)?, arguments::text(&value)?));
@@ -196,10 +196,10 @@ fn handle_of<'py>(
     }
     let tags: Vec<(Box<str>, Box<str>)> = pairs
         .iter()
-        .map(|(key, value)| (key.to_string_lossy().into(), value.to_string_lossy().into()))
+        .map(|(key, value)| (made::characters(key).into(), made::characters(value).into()))
         .collect();
     let borrowed: Vec<(&str, &str)> = tags.iter().map(|(key, value)| (&**key, &**value)).collect();
-    let series = registry().series_of(kind, &name.to_string_lossy(), &borrowed, rate);
+    let series = registry().series_of(kind, &made::characters(name), &borrowed, rate);
     let made = handle::make(py, kind, series, name, &tags)?;
     if series.is_some() && dict.len() < MOST {
         dict.set_item(&key, &made)?;
@@ -262,6 +262,7 @@ doors! {
 /// Adds functions and types to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handle::make_types(module)?;
+    PLAIN.iter().chain(&TAGGED).try_for_each(|dict| dict.make(module.py()))?;
     add_functions(module, functions())
 }
 

@@ -17,14 +17,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use recorder::Recorder;
 
 use super::request;
+use crate::interrupts::{ignored, interrupts};
 use crate::kept::word;
-use crate::made::Id;
+use crate::made::{self, Id};
 use crate::process::recording;
 
 /// At most this many names are made from paths; all others are `METHOD (other)`.
@@ -238,9 +238,9 @@ fn descriptor(connection: &Bound<'_, PyAny>) -> PyResult<i32> {
 
 /// `otherwise`, unless the error interrupts the program.
 fn or_interrupt<T>(py: Python<'_>, error: PyErr, otherwise: T) -> PyResult<T> {
-    match error.is_instance_of::<PyException>(py) {
-        true => Ok(otherwise),
-        false => Err(error),
+    match interrupts(py, &error) {
+        false => Ok(otherwise),
+        true => Err(error),
     }
 }
 
@@ -257,7 +257,7 @@ pub fn request_arrives(
 ) -> PyResult<Id> {
     let py = method.py();
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
-    let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
+    let (method, path) = (made::characters(method), made::characters(path));
     begin(py, recorder, (&method, &path), on_loop, connection, enter).map(Id)
 }
 
@@ -273,7 +273,7 @@ pub fn asgi_arrives(
     let py = method.py();
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let fd = transport.map_or(Ok(-1), descriptor_of)?;
-    let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
+    let (method, path) = (made::characters(method), made::characters(path));
     begin_on(py, recorder, (&method, &path), true, fd, false).map(Id)
 }
 
@@ -296,11 +296,14 @@ pub(super) fn begin_asgi(
     // A server may leave any of it out, or give it in a wrong form.
     let text = |key| item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
     let (method, path) = (text(word!(py, "method")), text(word!(py, "path")));
-    let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| text.to_string_lossy());
-    let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| text.to_string_lossy());
+    let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| made::characters(text));
+    let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| made::characters(text));
     let request = begin_on(py, recorder, (&method, &path), true, fd, enter)?;
     if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
-        continue_trace(request, &headers);
+        if let Err(error) = continue_trace(request, &headers) {
+            request::end(py, request, false, "");
+            return Err(error);
+        }
     }
     Ok(request)
 }
@@ -339,8 +342,10 @@ fn descriptor_of(transport: &Bound<'_, PyAny>) -> PyResult<i32> {
     }
 }
 
-/// From ASGI's pairs of bytes: the caller's trace, if there is one valid `traceparent`.
-fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) {
+/// From ASGI's pairs of bytes: the caller's trace, if there is one valid `traceparent`. Err: an
+/// exception that interrupts the program.
+fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = headers.py();
     let (mut parents, mut parent, mut state) = (0, None, String::new());
     let mut look = |pair: &Bound<'_, PyAny>| {
         let Some((name, value)) = pair_of(pair) else { return };
@@ -355,13 +360,17 @@ fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) {
     };
     if let Ok(list) = headers.cast::<PyList>() {
         list.iter().for_each(|pair| look(&pair));
-    } else if let Ok(pairs) = headers.try_iter() {
-        // An early end of the walk is an error of the headers: everything before it counts.
-        pairs.map_while(Result::ok).for_each(|pair| look(&pair));
+    } else if let Some(pairs) = ignored(py, headers.try_iter())? {
+        for pair in pairs {
+            // An early end of the walk is an error of the headers: everything before it counts.
+            let Some(pair) = ignored(py, pair)? else { break };
+            look(&pair);
+        }
     }
     if let (1, Some(parent)) = (parents, parent) {
         dashcam::continue_trace(request, &parent, &state);
     }
+    Ok(())
 }
 
 fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
@@ -388,7 +397,7 @@ pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
 pub fn request_named(id: u64, method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };
     if let (Ok(method), Ok(route)) = (method.cast::<PyString>(), route.cast::<PyString>()) {
-        let (method, route) = (method.to_string_lossy(), route.to_string_lossy());
+        let (method, route) = (made::characters(method), made::characters(route));
         let name = name_id(recorder, &method, &route, Source::Route);
         recorder::Request { id, begin_ns: 0 }.rename(name);
     }

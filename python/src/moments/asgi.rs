@@ -41,9 +41,10 @@ use super::awaited::{pass, pass_lazily, visit_all, Role};
 use super::bound::wrong_call;
 use super::object::{class_of, slot, Pool};
 use super::request;
-use crate::call::{quietly, unless_it_interrupts, Definition};
+use crate::call::{quietly, Definition};
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::hooks::note;
+use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::made;
 use crate::process::recording;
@@ -356,19 +357,22 @@ unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
 /// The transport of the connection that a context serves, if its server reports it.
 static TRANSPORT: StaticRef<Py<PyAny>> = StaticRef::empty();
 
+/// Makes the context variable.
+pub(super) fn make_transport(py: Python<'_>) -> PyResult<()> {
+    // SAFETY: a static, NUL-terminated name; NULL is fetched as an error.
+    let made = unsafe {
+        let made = ffi::PyContextVar_New(c"dashcam_transport".as_ptr(), null_mut());
+        Bound::from_owned_ptr_or_err(py, made)?.unbind()
+    };
+    TRANSPORT.get_or_make(|| made);
+    Ok(())
+}
+
 /// The calling context serves this transport's connection.
 #[pyfunction]
 pub fn asgi_on(transport: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = transport.py();
-    let variable = match TRANSPORT.get() {
-        Some(variable) => variable,
-        // SAFETY: a static, NUL-terminated name; NULL is fetched as an error.
-        None => unsafe {
-            let made = ffi::PyContextVar_New(c"dashcam_transport".as_ptr(), null_mut());
-            let made = Bound::from_owned_ptr_or_err(py, made)?.unbind();
-            TRANSPORT.get_or_make(|| made)
-        },
-    };
+    let Some(variable) = TRANSPORT.get() else { return Ok(()) };
     // SAFETY: live objects, the GIL is held; the token is given back.
     unsafe {
         let token = ffi::PyContextVar_Set(variable.as_ptr(), transport.as_ptr());

@@ -7,8 +7,9 @@
 use std::ptr::null_mut;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
+
+use crate::kept::word;
 
 use super::attributes;
 
@@ -46,7 +47,7 @@ impl Aside {
             if !self.0.is_null() {
                 ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
             }
-            let name = intern!(Python::assume_attached(), "value");
+            let name = word!(Python::assume_attached(), "value");
             let value = match self.1.is_null() {
                 true => null_mut(),
                 false => ffi::PyObject_GetAttr(self.1, name.as_ptr()),

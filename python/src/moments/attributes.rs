@@ -8,11 +8,12 @@
 use std::ptr::null_mut;
 
 use format::record::{Value, MAX_ATTRIBUTES, MAX_TEXT};
-use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use recorder::{Attribute, Recorder};
 
+use crate::call::fetched;
+use crate::interrupts::interrupts;
 use crate::names;
 
 /// Whether it is exactly a str, int, float or bool.
@@ -40,9 +41,9 @@ pub(super) unsafe fn is_same(one: *mut ffi::PyObject, other: *mut ffi::PyObject)
     one == other || unsafe { ffi::PyUnicode_Compare(one, other) == 0 }
 }
 
-/// A plain value for any value, as a new reference. NULL: an exception that is no `Exception`
-/// (KeyboardInterrupt, CancelledError) came from its `str()` and is set. Any other error there
-/// gives a text that names it.
+/// A plain value for any value, as a new reference. NULL: an exception that interrupts the program
+/// (KeyboardInterrupt, CancelledError, a signal handler's) came from its `str()` and is set. Any
+/// other error there gives a text that names it.
 ///
 /// Safety: a live object, held by the caller; the GIL is held.
 #[cold]
@@ -63,8 +64,8 @@ pub(super) unsafe fn plain(py: Python<'_>, value: *mut ffi::PyObject) -> *mut ff
         if !made.is_null() {
             return made;
         }
-        let error = PyErr::fetch(py);
-        if !error.is_instance_of::<PyException>(py) {
+        let error = fetched(py);
+        if interrupts(py, &error) {
             error.restore(py);
             return null_mut();
         }

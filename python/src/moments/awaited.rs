@@ -23,7 +23,6 @@ use std::ptr::null_mut;
 
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::asgi::Sender;
@@ -35,6 +34,7 @@ use super::{arrivals, request};
 use crate::call::{leaked, method, none, quietly};
 use crate::disguise::{let_go, weak_member};
 use crate::hooks::note;
+use crate::kept::word;
 
 /// The type of `Passing`.
 static PASSING: Pool = Pool::new();
@@ -423,7 +423,7 @@ unsafe extern "C" fn close(
             true => passing.inner.set(null_mut()),
             false => ffi::Py_INCREF(inner),
         }
-        let method = found(inner, intern!(Python::assume_attached(), "close").as_ptr());
+        let method = found(inner, word!(Python::assume_attached(), "close").as_ptr());
         let mut raised = false;
         if !method.is_null() {
             let result = ffi::PyObject_CallObject(method, null_mut());

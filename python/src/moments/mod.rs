@@ -38,6 +38,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::{add_functions, guarded, leaked, method, none};
+use crate::kept::word;
 use crate::{made, names};
 use given::{exactly, read};
 use object::{Kind, Moment};
@@ -125,8 +126,9 @@ unsafe fn make_slowly<K: Kind>(
         if count == 1 && keywords.is_null() && ffi::PyUnicode_Check(*args) == 0 {
             let function = Bound::from_borrowed_ptr(py, *args);
             if function.is_callable() {
-                let name =
-                    function.getattr("__qualname__").or_else(|_| function.getattr("__name__"));
+                let name = function
+                    .getattr(word!(py, "__qualname__"))
+                    .or_else(|_| function.getattr(word!(py, "__name__")));
                 let name = match name {
                     Ok(name) => name.str()?,
                     Err(_) => function.get_type().qualname()?,
@@ -157,8 +159,11 @@ fn decorate<'py>(
     made: &Bound<'py, PyAny>,
     function: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let again = made.getattr("_again")?;
-    made.py().import("dashcam._decorating")?.getattr("decorate")?.call1((again, function))
+    let py = made.py();
+    let again = made.getattr(word!(py, "_again"))?;
+    py.import(word!(py, "dashcam._decorating"))?
+        .getattr(word!(py, "decorate"))?
+        .call1((again, function))
 }
 
 /// `made(function)`.
@@ -235,7 +240,7 @@ unsafe extern "C" fn repr<K: Kind>(object: *mut ffi::PyObject) -> *mut ffi::PyOb
     unsafe {
         guarded(|py| {
             let name = Bound::from_borrowed_ptr(py, (*object.cast::<Moment>()).name.get());
-            let text = format!("<dashcam.{} {}>", K::NOUN, name.repr()?.to_string_lossy());
+            let text = format!("<dashcam.{} {}>", K::NOUN, made::characters(&name.repr()?));
             Ok(made::text(py, &text)?.into_ptr())
         })
     }
@@ -330,6 +335,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     bound::make_type(py)?;
     awaited::make_type(py)?;
     asgi::make_type(py)?;
+    asgi::make_transport(py)?;
     handed::make_type(py)?;
     add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
     add_type::<Requests>(module, c"Judged work; made by dashcam.request().", true)?;

@@ -29,8 +29,9 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::bound::wrong_call;
 use super::{arrivals, attributes, request};
-use crate::call::{fetched, function_of, method, quietly, unless_it_interrupts};
+use crate::call::{fetched, function_of, method, quietly};
 use crate::hooks::note;
+use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::process::recording;
 use crate::{made, names};
@@ -172,7 +173,7 @@ impl Serving {
             }
         };
         let Some(recorder) = recording(py) else { return Ok(0) };
-        let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
+        let (method, path) = (made::characters(&method), made::characters(&path));
         let path = unquoted(&path);
         let id = arrivals::begin(py, recorder, (&method, &path), false, Some(&connection), true)?;
         if id != 0 && !parent.is_none() {
@@ -260,7 +261,7 @@ impl Parsed {
         Ok(match (parents.pop(), parents.is_empty()) {
             (Some(parent), true) => {
                 let states = values(b"TRACESTATE")?;
-                let states: Vec<_> = states.iter().map(|it| it.to_string_lossy()).collect();
+                let states: Vec<_> = states.iter().map(|it| made::characters(it)).collect();
                 let state = made::text(py, &states.join(","))?.into_any();
                 Asked(method, path, connection, parent.into_any(), state)
             }

@@ -11,8 +11,9 @@
 use std::ptr::null_mut;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
+
+use crate::kept::word;
 
 /// The code flag of generators that may be awaited (`types.coroutine`).
 const ITERABLE_COROUTINE: i64 = 0x100;
@@ -44,8 +45,8 @@ pub(super) unsafe fn awaitable(
             let py = Python::assume_attached();
             let object = Bound::from_borrowed_ptr(py, made);
             let flags = object
-                .getattr(intern!(py, "gi_code"))
-                .and_then(|code| code.getattr(intern!(py, "co_flags")))
+                .getattr(word!(py, "gi_code"))
+                .and_then(|code| code.getattr(word!(py, "co_flags")))
                 .and_then(|flags| flags.extract::<i64>());
             let can = flags.is_ok_and(|flags| flags & ITERABLE_COROUTINE != 0);
             return if can { Ok(made) } else { Err(made) };
@@ -102,7 +103,7 @@ pub(super) unsafe fn sent(inner: *mut ffi::PyObject, value: *mut ffi::PyObject) 
             match next.filter(|_| value == ffi::Py_None()) {
                 Some(next) => ended(next(inner)),
                 None => {
-                    let name = intern!(Python::assume_attached(), "send").as_ptr();
+                    let name = word!(Python::assume_attached(), "send").as_ptr();
                     let given = [inner, value];
                     ended(ffi::PyObject_VectorcallMethod(name, given.as_ptr(), 2, null_mut()))
                 }
@@ -155,7 +156,7 @@ pub(super) unsafe fn thrown_all(
 ) -> Step {
     // SAFETY: the caller holds the GIL and all objects.
     unsafe {
-        let method = found(inner, intern!(Python::assume_attached(), "throw").as_ptr());
+        let method = found(inner, word!(Python::assume_attached(), "throw").as_ptr());
         if method.is_null() {
             if ffi::PyErr_Occurred().is_null() {
                 raise(args, count);

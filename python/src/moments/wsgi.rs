@@ -21,12 +21,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{arrivals, attributes, request};
-use crate::call::{fetched, quietly, unless_it_interrupts};
+use crate::call::{fetched, quietly};
 use crate::event_loop::imported;
 use crate::hooks::note;
+use crate::interrupts::{ignored, unless_it_interrupts};
 use crate::kept::word;
-use crate::names;
 use crate::process::recording;
+use crate::{made, names};
 
 /// A request began here: a server without an integration runs in this process. Under the GIL.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
@@ -53,8 +54,13 @@ pub fn wsgi_call<'py>(
     }
     match application.call1((environ, start_response)) {
         Ok(body) => {
-            if id != 0 && !ends_with_its_body(&body, id) {
-                request::end(py, id, false, "");
+            match if id == 0 { Ok(true) } else { ends_with_its_body(&body, id) } {
+                Ok(true) => (),
+                Ok(false) => request::end(py, id, false, ""),
+                Err(error) => {
+                    fail(py, id, &error);
+                    return Err(error);
+                }
             }
             Ok(body)
         }
@@ -89,7 +95,7 @@ fn begin(environ: &Bound<'_, PyDict>) -> PyResult<u64> {
     let found = |key| environ.get_item(key).ok().flatten();
     let text = |key, otherwise: &str| -> String {
         let value = found(key).and_then(|value| value.cast_into::<PyString>().ok());
-        value.map_or_else(|| otherwise.to_owned(), |text| text.to_string_lossy().into_owned())
+        value.map_or_else(|| otherwise.to_owned(), |text| made::characters(&text).into_owned())
     };
     let (method, path) =
         (text(word!(py, "REQUEST_METHOD"), "?"), text(word!(py, "PATH_INFO"), "/"));
@@ -121,40 +127,47 @@ fn fail(py: Python<'_>, id: u64, error: &PyErr) {
 }
 
 /// Makes the body end the request, in a place that it has for such functions. False: it has none.
-fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> bool {
+/// Err: an exception that interrupts the program; the request has not ended.
+fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> PyResult<bool> {
     let py = body.py();
     let is = |module, class| {
-        let class = imported(py, module).and_then(|module| module.getattr(class).ok());
-        class.is_some_and(|class| body.is_instance(&class).unwrap_or(false))
-    };
-    let pieces = is(word!(py, "werkzeug.wsgi"), word!(py, "ClosingIterator"));
-    let closers = match pieces {
-        true => word!(py, "_callbacks"),
-        false if is(word!(py, "django.http.response"), word!(py, "HttpResponseBase")) => {
-            let status = body.getattr(word!(py, "status_code"));
-            if status.and_then(|status| status.extract::<i64>()).is_ok_and(|status| status >= 500) {
-                request::request_failed(id, "");
-            }
-            word!(py, "_resource_closers")
+        let class = imported(py, module).map(|module| ignored(py, module.getattr(class)));
+        match class.transpose()?.flatten() {
+            Some(class) => Ok(ignored(py, body.is_instance(&class))?.unwrap_or(false)),
+            None => PyResult::Ok(false),
         }
-        false => return false,
+    };
+    let pieces = is(word!(py, "werkzeug.wsgi"), word!(py, "ClosingIterator"))?;
+    let closers = if pieces {
+        word!(py, "_callbacks")
+    } else if is(word!(py, "django.http.response"), word!(py, "HttpResponseBase"))? {
+        let status = body.getattr(word!(py, "status_code")).and_then(|status| status.extract());
+        if ignored(py, status)?.is_some_and(|status: i64| status >= 500) {
+            request::request_failed(id, "");
+        }
+        word!(py, "_resource_closers")
+    } else {
+        return Ok(false);
     };
     let closers = body.getattr(closers).and_then(|closers| Ok(closers.cast_into::<PyList>()?));
-    let ending = Bound::new(py, Ending { request: AtomicU64::new(id) });
-    let (Ok(closers), Ok(ending)) = (closers, ending) else { return false };
+    let Some(closers) = ignored(py, closers)? else { return Ok(false) };
+    let Ok(ending) = Bound::new(py, Ending { request: AtomicU64::new(id) }) else {
+        return Ok(false);
+    };
     if closers.insert(0, &ending).is_err() {
         ending.get().request.store(0, Ordering::Relaxed);
-        return false;
+        return Ok(false);
     }
     if pieces {
         // A request whose body was used up has ended, whenever its server closes it.
         let name = word!(py, "_next");
+        // An exception that interrupts the program cannot come here: the object is werkzeug's.
         let _ = body.getattr(name).and_then(|next| {
             let pieces = Pieces { ending: ending.unbind(), next: next.unbind() };
             body.setattr(name, Bound::new(py, pieces)?)
         });
     }
-    true
+    Ok(true)
 }
 
 /// The end of a request, among the functions that are called when its body is closed.
