@@ -215,6 +215,10 @@ class Status(_On, total=False):
     variables_passed_over: list[str]
     """Variables of other agents that would name a receiver, and are not used."""
     requests: int
+    no_requests_because: str
+    """Why no request has begun although the process works; empty: one has, or it is not known."""
+    integrations_in_place: list[str]
+    """The integrations that begin requests and whose modules are imported."""
     slow_requests: int
     streams: list[StreamState]
     captures: list[str]

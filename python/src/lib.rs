@@ -92,6 +92,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(under_gil::begin_under_gil, module)?,
         wrap_pyfunction!(under_gil::look_under_gil, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
+        wrap_pyfunction!(process::known_integrations, module)?,
+        wrap_pyfunction!(process::integration_in_place, module)?,
         wrap_pyfunction!(process::start, module)?,
         wrap_pyfunction!(process::check_settings, module)?,
         wrap_pyfunction!(process::stop, module)?,

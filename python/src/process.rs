@@ -55,6 +55,18 @@ pub fn set_runtime(
     Ok(())
 }
 
+/// Gives the recorder the names of all integrations that begin requests.
+#[pyfunction]
+pub fn known_integrations(names: Vec<String>) {
+    dashcam::known_integrations(names);
+}
+
+/// One of them is in place: its module was hooked.
+#[pyfunction]
+pub fn integration_in_place(name: &str) {
+    dashcam::integration_in_place(name);
+}
+
 /// The facts that the stack reader needs about this interpreter.
 fn interpreter(py: Python<'_>) -> PyResult<RuntimeInfo> {
     // SAFETY: dlsym with the default handle only looks a symbol up; null means it is not exported.

@@ -47,6 +47,7 @@ pub fn ps(as_json: bool) -> ExitCode {
         println!("{:#}", json!({"schema": 1, "processes": rows}));
     } else if !rows.is_empty() {
         print!("{}", table(&rows, local_time));
+        notices(&rows).iter().for_each(|line| eprintln!("dashcam: {line}"));
     }
     if rows.is_empty() {
         eprintln!("dashcam: no recorded process of this user: {}", looked());
@@ -96,6 +97,15 @@ fn table(rows: &[Value], since: fn(u64) -> String) -> String {
         ]
     });
     columns(&head, cells)
+}
+
+/// Why processes that work have no requests.
+fn notices(rows: &[Value]) -> Vec<String> {
+    let notice = |row: &Value| {
+        let why = row["no_requests_because"].as_str().filter(|why| !why.is_empty())?;
+        Some(format!("process {}: {}", row["pid"].as_u64().unwrap_or(0), plain(why)))
+    };
+    rows.iter().filter_map(notice).collect()
 }
 
 /// The line of the newest verdict, without its figures.
@@ -408,6 +418,14 @@ mod tests {
              4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         sleep at a.py:1 f()  /dev/shm/x.box\n"
         );
     }
+
+    #[test]
+    fn a_process_that_works_without_requests_has_a_line_of_its_own() {
+        let row = |pid: u64, why: &str| json!({"pid": pid, "no_requests_because": why});
+        let rows = [row(1, ""), row(2, "no request has\u{1b} begun"), json!({"pid": 3})];
+        assert_eq!(notices(&rows), ["process 2: no request has? begun"]);
+    }
+
     #[test]
     fn a_status_says_none_where_there_is_nothing_and_no_losses_that_are_not() {
         let status = json!({"last_error": "", "losses": {"events": 0, "spans": 2}, "on": true});

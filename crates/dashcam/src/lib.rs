@@ -78,6 +78,7 @@ pub use recorder::{
     Attribute, OpenPlace, Request,
 };
 pub use recorder::{Ended, SessionCounts};
+pub use recording::integrations::{integration_in_place, known_integrations};
 pub use recording::runtime::Runtime;
 pub use running::{after_fork_child, is_forked, is_started};
 pub use sampler::{set_asyncio_running, set_asyncio_tasks};

@@ -44,44 +44,51 @@ from dashcam._integrations import (
 
 Patch = Callable[[Any, ModuleType], None]
 
-PATCHES: dict[str, Patch] = {
+# Modules with which an integration begins requests: its name, and what hooks the module.
+BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
+    "aiohttp.web_protocol": ("aiohttp", aiohttp.patch),
+    "celery.app.trace": ("Celery", celery.patch),
+    "cheroot.wsgi": ("cheroot", cheroot.patch),
+    "django.core.handlers.asgi": ("Django", django.patch_asgi),
+    "django.core.handlers.wsgi": ("Django", django.patch_wsgi),
+    "flask.app": ("Flask", flask.patch),
+    "gevent.pywsgi": ("gevent.pywsgi", pywsgi.patch),
+    "gunicorn.workers.base_async": ("gunicorn", gunicorn.patch_async),
+    "gunicorn.workers.gthread": ("gunicorn", gunicorn.patch_gthread),
+    "gunicorn.workers.sync": ("gunicorn", gunicorn.patch_sync),
+    "http.server": ("http.server", http_server.patch),
+    "hypercorn.app_wrappers": ("hypercorn", hypercorn.patch),
+    "pyramid.router": ("Pyramid", pyramid.patch),
+    "starlette.applications": ("FastAPI/Starlette", starlette.patch),
+    "tornado.web": ("Tornado", tornado.patch),
+    "uvicorn.protocols.http.h11_impl": ("uvicorn", uvicorn.patch),
+    "uvicorn.protocols.http.httptools_impl": ("uvicorn", uvicorn.patch),
+    "waitress.task": ("waitress", waitress.patch_tasks),
+    "wsgiref.handlers": ("wsgiref", wsgiref.patch),
+}
+
+# What is hooked for names, traces, and work on other threads.
+_BESIDE: dict[str, Patch] = {
     "aiohttp.client_reqrep": outgoing.patch_aiohttp,
-    "aiohttp.web_protocol": aiohttp.patch,
     "aiohttp.web_urldispatcher": aiohttp.patch_routes,
     "anyio.to_thread": anyio.patch,
     "asyncio.tasks": asyncio_tasks.patch,
     "celery.app.base": outgoing.patch_celery,
-    "celery.app.trace": celery.patch,
-    "cheroot.wsgi": cheroot.patch,
     "concurrent.futures.thread": executor.patch,
-    "django.core.handlers.asgi": django.patch_asgi,
     "django.core.handlers.base": django.patch_routes,
-    "django.core.handlers.wsgi": django.patch_wsgi,
-    "flask.app": flask.patch,
-    "gevent.pywsgi": pywsgi.patch,
     "gunicorn.http.wsgi": gunicorn.patch_response,
     "gunicorn.workers.base": gunicorn.patch,
-    "gunicorn.workers.base_async": gunicorn.patch_async,
-    "gunicorn.workers.gthread": gunicorn.patch_gthread,
-    "gunicorn.workers.sync": gunicorn.patch_sync,
     "http.client": outgoing.patch_http_client,
-    "http.server": http_server.patch,
     "httpx._client": outgoing.patch_httpx,
-    "hypercorn.app_wrappers": hypercorn.patch,
     "hypercorn.asyncio.tcp_server": hypercorn.patch_connections,
     "opentelemetry.instrumentation.instrumentor": opentelemetry.patch_instrumentor,
     "opentelemetry.sdk.trace": opentelemetry.patch_provider,
-    "pyramid.router": pyramid.patch,
     "pyramid.urldispatch": pyramid.patch_routes,
-    "starlette.applications": starlette.patch,
     "starlette.routing": starlette.patch_routes,
     "tornado.routing": tornado.patch_routes,
-    "tornado.web": tornado.patch,
-    "uvicorn.protocols.http.h11_impl": uvicorn.patch,
-    "uvicorn.protocols.http.httptools_impl": uvicorn.patch,
-    "waitress.task": waitress.patch_tasks,
-    "wsgiref.handlers": wsgiref.patch,
 }
+
+PATCHES: dict[str, Patch] = {**_BESIDE, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}
 
 
 # The module that was patched last under each name.
@@ -90,6 +97,7 @@ _patched: dict[str, weakref.ref[ModuleType]] = {}
 
 def install(native: Any) -> None:
     """Patches loaded modules, and those that are imported later. Once for each process."""
+    native.known_integrations(sorted({name for name, _ in BEGIN_REQUESTS.values()}, key=str.lower))
     for name in PATCHES:
         module = sys.modules.get(name)
         if module is not None:
@@ -119,6 +127,8 @@ def apply(native: Any, name: str, module: ModuleType) -> None:
     try:
         _patched[name] = weakref.ref(module)
         PATCHES[name](native, module)
+        if name in BEGIN_REQUESTS:
+            native.integration_in_place(BEGIN_REQUESTS[name][0])
     except Exception as error:  # noqa: BLE001 - never into the host
         if native.interrupts(error):
             raise

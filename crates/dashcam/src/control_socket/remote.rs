@@ -373,6 +373,7 @@ fn summary(Asked { recording, queue, .. }: &Asked) -> String {
         .int("captures", queue.count.load(Ordering::Relaxed))
         .text("box", &place)
         .text("verdict", lock(&queue.verdicts).newest())
+        .text("no_requests_because", &recording.no_requests_because())
         .finish()
         + "\n"
 }

@@ -9,7 +9,7 @@ use crate::lock::{contained, lock};
 use crate::metrics::forward;
 use crate::metrics::scrape;
 use crate::metrics::windows;
-use crate::recording::meta;
+use crate::recording::{integrations, meta};
 use crate::running::{after_fork_child, running};
 
 /// The state of the recorder as JSON.
@@ -68,6 +68,8 @@ fn status_now() -> String {
         .raw("otlp", &otlp::json())
         .raw("variables_passed_over", &passed_over(&config.otlp))
         .int("requests", requests)
+        .text("no_requests_because", &recording.no_requests_because())
+        .raw("integrations_in_place", &texts(integrations::in_place().iter().map(String::as_str)))
         .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))

@@ -7,7 +7,9 @@
 //! What it promises: reading a setting takes no lock. Changing some is all or nothing: see `live`.
 
 pub(crate) mod growth;
+pub(crate) mod integrations;
 pub(crate) mod meta;
+pub(crate) mod no_requests;
 pub(crate) mod runtime;
 pub(crate) mod sources;
 
@@ -20,6 +22,7 @@ use settings::{Config, Knob, KNOBS};
 use trigger::Wrong;
 
 use crate::recording::growth::Growth;
+use crate::recording::no_requests::Notice;
 use crate::recording::runtime::Runtime;
 use crate::recording::sources::Sources;
 use crate::settings::judge::{judge_by, judge_errors};
@@ -37,6 +40,8 @@ pub(crate) struct Recording {
     pub sampler: Figures,
     /// Of the black box.
     pub growth: Growth,
+    /// Why no request has begun.
+    pub no_requests: Notice,
     live: Live,
     /// Set once; the threads leave.
     stop: AtomicBool,
@@ -50,6 +55,7 @@ impl Recording {
             sources: Sources::default(),
             sampler: Figures::default(),
             growth: Growth::default(),
+            no_requests: Notice::default(),
             live: Live::new(config),
             stop: AtomicBool::new(false),
         }
@@ -93,6 +99,11 @@ impl Recording {
     /// Requests begun, and those that ended past their limit.
     pub(crate) fn requests(&self) -> (u64, u64) {
         requests(self.recorder)
+    }
+
+    /// Why there are none, if that is known; else "".
+    pub(crate) fn no_requests_because(&self) -> String {
+        self.no_requests.text(self.requests().0)
     }
 
     /// Changes settings (name, value). Errors say which value is wrong, or which setting cannot be

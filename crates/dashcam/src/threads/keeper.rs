@@ -21,7 +21,8 @@ use crate::captures::rollups_log::RollupsLog;
 use crate::captures::snapshot;
 use crate::captures::stats;
 use crate::metrics::windows::{self, Windows};
-use crate::recording::meta;
+use crate::recording::no_requests::{self, Names, NoRequests};
+use crate::recording::{integrations, meta};
 use crate::recording::{Recording, RAN_OUT};
 use crate::say::say;
 use crate::triggers::alarms::Alarms;
@@ -50,12 +51,14 @@ pub(crate) fn run(keeper: Keeper) {
     let mut log = CapturesLog::default();
     let region = recording.recorder.region();
     let mut notes = Notes::since(&region.losses());
+    let mut no_requests = NoRequests::default();
     loop {
         windows.tick();
         rollups.tick(&recording);
         notes.look(sys::clock::now_ns(), &region.losses(), say);
         region.prepare();
         let now_ns = sys::clock::now_ns();
+        judge_requests(&mut no_requests, &recording, now_ns);
         let config = recording.config();
         let grows = recording.growth.step(region, config, now_ns, sys::room::available_bytes);
         let idle = match grows {
@@ -104,6 +107,44 @@ pub(crate) fn run(keeper: Keeper) {
             // Nobody waits any more: the capture is there all the same.
             let _ = done.try_send(result);
         }
+    }
+}
+
+/// Reports, once, that the process works and no request has begun.
+fn judge_requests(no_requests: &mut NoRequests, recording: &Recording, now_ns: u64) {
+    if !recorder::is_on() {
+        return no_requests.pause();
+    }
+    let (process, in_place) = (OwnProcess(recording), integrations::in_place());
+    let begun = recording.requests().0;
+    let found = no_requests.judge(now_ns, begun, !in_place.is_empty(), &process);
+    let Some(finding) = found else { return };
+    let is_python = !recording.runtime.name.is_empty();
+    let names = Names { is_python, in_place, known: integrations::known() };
+    let line = no_requests::line(&finding, &names);
+    say(&line);
+    recording.no_requests.set(line);
+}
+
+/// This process, as `NoRequests` asks it.
+struct OwnProcess<'a>(&'a Recording);
+
+impl no_requests::Process for OwnProcess<'_> {
+    fn cpu_ns(&self) -> u64 {
+        let own_ns = self.0.sampler.cpu_ns.load(Ordering::Relaxed);
+        sys::clock::process_cpu_ns().saturating_sub(own_ns)
+    }
+
+    fn listens(&self) -> Option<String> {
+        sys::serving::listens(std::process::id())
+    }
+
+    fn has_clients(&self, address: &str) -> bool {
+        sys::serving::has_clients(std::process::id(), address)
+    }
+
+    fn below(&self) -> Vec<sys::serving::Below> {
+        sys::serving::below()
     }
 }
 

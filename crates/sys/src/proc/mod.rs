@@ -7,6 +7,7 @@
 //! | fds, epoll | what a descriptor leads to; the members of an epoll instance |
 //! | file_locks, lock_owners | the process with a file's lock; the thread with a C library's lock |
 //! | processes | other processes that a thread waits for |
+//! | serving | processes below this one, and what they listen on |
 //! | vitals | counters of the process and its host, once a second |
 //! | kept | a file of /proc that stays open: each further read is one `pread` |
 //!
@@ -21,5 +22,6 @@ pub mod file_locks;
 pub(crate) mod kept;
 pub mod lock_owners;
 pub mod processes;
+pub mod serving;
 pub mod task;
 pub mod vitals;

@@ -166,6 +166,11 @@ pub fn own_stderr() -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether a descriptor of the host's table is ours, by its number. Some microseconds.
+pub fn has(fd: RawFd) -> bool {
+    table::has(fd)
+}
+
 /// How many descriptors of ours are open in the host's table.
 pub fn count() -> usize {
     table::count()

@@ -87,6 +87,11 @@ impl Drop for Entry {
     }
 }
 
+/// Whether a number is in the list. Some microseconds.
+pub(super) fn has(fd: RawFd) -> bool {
+    NUMBERS.iter().any(|number| number.load(Ordering::Relaxed) == fd + 1)
+}
+
 /// How many are open.
 pub(super) fn count() -> usize {
     OPEN.load(Ordering::Relaxed)
