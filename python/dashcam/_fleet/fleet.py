@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from dashcam import reading
 from dashcam._fleet.ask import answers, differing, page, questions
 from dashcam._fleet.tables import engine, indexing
+from dashcam._fleet.tables.duck import DuckDb
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,7 +153,7 @@ class Fleet:
         return f"<dashcam fleet {str(self.path)!r}>"
 
 
-def open_engine(name: str, source: indexing.Source) -> engine.DuckDb:
+def open_engine(name: str, source: indexing.Source) -> DuckDb:
     """Opens an engine; a function of its own since `engine` is a keyword of `Fleet`."""
     return engine.opened(name, source)
 

@@ -1,11 +1,5 @@
 """Engines that answer the questions; today DuckDB, in this process.
 
-How it works: the tables are registered as Arrow datasets, so DuckDB asks for the columns and days
-that it needs and reaches no file by itself. Ibis expressions over these names are the questions.
-
-What it promises: a query sees the fleet's tables and nothing else: no files, no network, no
-extensions.
-
 What is missing on purpose: Spark. The questions need no change for it; reading an index from a
 cluster does.
 """
@@ -14,22 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import duckdb
-import ibis
-import ibis.expr.types as ir
-
-from dashcam._fleet.rows import schema
-from dashcam._fleet.tables import indexing, store
-
 if TYPE_CHECKING:
-    from ibis.backends.duckdb import Backend
+    from dashcam._fleet.tables import indexing
+    from dashcam._fleet.tables.duck import DuckDb
 
-LOCKED = (
-    # A progress bar would appear among the result's rows.
-    "enable_progress_bar = false", "python_enable_replacements = false", "enable_external_access = false",
-    "autoinstall_known_extensions = false", "autoload_known_extensions = false", "TimeZone = 'UTC'",
-    "lock_configuration = true",
-)
 # Before the names of tables as they are stored: the names themselves are views, each capture once.
 STORED = "stored_"
 ENGINES = ("duckdb",)
@@ -39,69 +21,16 @@ class QueryError(ValueError):
     """A query or a condition that the engine does not accept."""
 
 
-class DuckDb:
-    """The fleet's tables in DuckDB."""
-
-    def __init__(self, source: indexing.Source) -> None:
-        self.backend: Backend = ibis.duckdb.connect()
-        self.connection: duckdb.DuckDBPyConnection = self.backend.con
-        self.datasets = {table.name: store.read(source.tables, table.name) for table in schema.TABLES}
-        for name, dataset in self.datasets.items():
-            self.connection.register(STORED + name, dataset)
-        if source.live is not None:
-            self.connection.register(STORED + "live", indexing.live_rows(source.live))
-        for setting in LOCKED:
-            try:
-                self.connection.execute(f"SET {setting}")
-            except duckdb.Error as error:
-                # Times have no zone: what this extension would change is not used.
-                if not setting.startswith("TimeZone"):
-                    raise QueryError(str(error)) from None
-
-    def stored(self, name: str) -> ir.Table:
-        """A table as it is stored."""
-        return self.backend.table(STORED + name)
-
-    def rules(self) -> list[str]:
-        """Versions of the rules that captures were judged by, oldest first."""
-        found = self.stored("captures").select("rules_version").distinct().to_pyarrow()["rules_version"].to_pylist()
-        return sorted(found, key=_age)
-
-    def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
-        """Names an expression, so that SQL can use it; only the rows that fulfil `condition`."""
-        query = ibis.to_sql(expression, dialect="duckdb")
-        behind = f" WHERE ({condition})" if condition else ""
-        try:
-            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({query}){behind}")
-            return self.backend.table(name)
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from None
-
-    def keep(self, name: str, expression: ir.Table) -> ir.Table:
-        """Calculates an expression and keeps its rows."""
-        query = ibis.to_sql(expression, dialect="duckdb")
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
-        return self.backend.table(name)
-
-    def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`."""
-        try:
-            answer: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from None
-        if answer is None:
-            raise QueryError(f"found {query!r}, wanted a query, like \"select service, count(*) from captures group by service\"")
-        return answer
-
-
 def opened(name: str, source: indexing.Source) -> DuckDb:
     """The engine with this name. Raises ValueError for one that is not there."""
     if name not in ENGINES:
         raise ValueError(f"engine: found {name!r}, wanted {' or '.join(ENGINES)}")
+    from dashcam._fleet.tables.duck import DuckDb
+
     return DuckDb(source)
 
 
-def _age(version: str) -> tuple[list[int], str]:
+def age(version: str) -> tuple[list[int], str]:
     """Versions in the order of their numbers; with names of native code behind without."""
     numbers = version.partition("+")[0].split(".")
     return [int(number) if number.isdigit() else 0 for number in numbers], version
