@@ -284,10 +284,11 @@ def fleet(
     """Questions over the captures of many hosts: `.why()`, `.diff()`, `.trend()`, `.show()`,
     `.tables` (Ibis), `.sql()`, `.open()`. Needs `pip install 'dashcam[fleet]'` (ImportError).
 
-    uri: a folder of captures, which are judged now and remembered, or the tables that `dashcam
-    fleet index` wrote. since, until: "7d" (before now), or a time in UTC. service: only this one.
-    where: a condition in SQL over the captures, like "version = '4.2'". Raises CaptureError, an
-    OSError, for a source that cannot be read, ValueError for a wrong argument.
+    uri: a folder of captures, which are judged now and remembered; or the tables that `dashcam
+    fleet index` or `dashcam ship` wrote, also in an object store ("s3://bucket/fleet"). since,
+    until: "7d" (before now), or a time in UTC. service: only this one. where: a condition in SQL
+    over the captures, like "version = '4.2'". Raises CaptureError, an OSError, for a source that
+    cannot be read, ValueError for a wrong argument.
     """
     from dashcam._fleet.fleet import Fleet
 

@@ -55,8 +55,8 @@ def test_cells_add_up_to_the_excess_of_their_causes(fleet: Fleet) -> None:
 
 
 def test_what_is_beyond_the_bound_is_counted(fleet: Fleet) -> None:
-    whole = page.data(fleet._asked(), "x", 10, fleet.path)
-    few = page.data(fleet._asked(), "x", 10, fleet.path, most=3)
+    whole = page.data(fleet._asked(), "x", 10, Path(fleet.uri))
+    few = page.data(fleet._asked(), "x", 10, Path(fleet.uri), most=3)
     assert len(few["cells"]["cause"]) == 3
     assert few["cells"]["excess_ns"] == sorted(whole["cells"]["excess_ns"], reverse=True)[:3]
     rest = sum(row["rest_ns"] for row in few["causes"])
@@ -73,7 +73,7 @@ def test_a_name_is_no_markup(fleet: Fleet) -> None:
 
 def test_the_command_writes_the_page(fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.html"
-    assert command.main(["view", str(fleet.path), "-o", str(out)]) == 0
+    assert command.main(["view", fleet.uri, "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: ")
-    assert data_of(out.read_text("utf-8"))["title"] == f"Fleet {fleet.path}"
-    assert command.main(["view", str(fleet.path), "-o", str(tmp_path / "no" / "page.html")]) == 3
+    assert data_of(out.read_text("utf-8"))["title"] == f"Fleet {fleet.uri}"
+    assert command.main(["view", fleet.uri, "-o", str(tmp_path / "no" / "page.html")]) == 3

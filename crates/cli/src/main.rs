@@ -167,6 +167,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
         arguments: Vec<OsString>,
     },
+    /// Send rows of new captures to a fleet's tables: `dashcam ship DIR DEST` (docs/guide/fleet.md)
+    #[command(disable_help_flag = true)]
+    Ship {
+        /// Folder and destination, and their options; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SRC DEST")]
+        arguments: Vec<OsString>,
+    },
     /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
     View {
         /// A capture, or a folder (its newest capture).
@@ -356,6 +363,10 @@ fn carry_out(command: Command) -> ExitCode {
         }
         Command::Fleet { arguments } => python::main("dashcam._fleet.command", &arguments)
             .unwrap_or_else(|| python::missing("fleet", "pip install 'dashcam[fleet]'")),
+        Command::Ship { arguments } => {
+            python::replace("dashcam._fleet.ship.command", &arguments);
+            python::missing("ship", "pip install 'dashcam[ship]'")
+        }
         Command::Export { path, to, value: by, requests, all_threads, output, post } => {
             match post {
                 Some(url) => export::post(&path, to, &url),

@@ -1,13 +1,14 @@
-//! Verbs that the Python package answers: `sql`, `fleet`.
+//! Verbs that the Python package answers: `sql`, `fleet`, `ship`.
 //!
 //! How it works: DuckDB and what belongs to it are extras of the Python package, not a part of this
 //! binary (they are fifty times its size). The Python beside this binary is tried first, then the
 //! Python in PATH; the first one with the package has the arguments, stdin, stdout and stderr.
 //!
 //! What it promises: the exit code is that of the verb. The current folder is not searched for
-//! modules.
+//! modules. A verb that runs for long (`ship`) takes the place of this process: signals reach it.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -20,6 +21,32 @@ const SIGNALLED: u8 = 130;
 
 /// Calls `main` of the package's module with these arguments. None: no Python has the module.
 pub fn main(module: &str, arguments: &[OsString]) -> Option<ExitCode> {
+    for python in pythons() {
+        match calling(&python, module, "main(sys.argv[1:])").args(arguments).status() {
+            Err(_) => (),
+            Ok(status) => match status.code() {
+                Some(NO_PACKAGE) => (),
+                Some(code) => return Some(ExitCode::from(u8::try_from(code).unwrap_or(USAGE))),
+                None => return Some(ExitCode::from(SIGNALLED)),
+            },
+        }
+    }
+    None
+}
+
+/// As `main`, in place of this process. Returns only if no Python has the module.
+pub fn replace(module: &str, arguments: &[OsString]) {
+    for python in pythons() {
+        let has_it = calling(&python, module, "main and 0").status().is_ok_and(|s| s.success());
+        if has_it {
+            // Returns only if that fails; then the next one is tried.
+            let _ = calling(&python, module, "main(sys.argv[1:])").args(arguments).exec();
+        }
+    }
+}
+
+/// A command that imports the module and exits with a value of it.
+fn calling(python: &OsString, module: &str, value: &str) -> Command {
     let code = format!(
         "\
 import importlib, sys
@@ -28,18 +55,11 @@ try:
     verb = importlib.import_module({module:?})
 except ImportError:
     sys.exit({NO_PACKAGE})
-sys.exit(verb.main(sys.argv[1:]))"
+sys.exit(verb.{value})"
     );
-    for python in pythons() {
-        let mut command = Command::new(&python);
-        command.arg("-c").arg(&code).args(arguments);
-        match command.status().map(|status| status.code()) {
-            Ok(Some(NO_PACKAGE)) | Err(_) => (),
-            Ok(Some(code)) => return Some(ExitCode::from(u8::try_from(code).unwrap_or(USAGE))),
-            Ok(None) => return Some(ExitCode::from(SIGNALLED)),
-        }
-    }
-    None
+    let mut command = Command::new(python);
+    command.arg("-c").arg(code);
+    command
 }
 
 /// Reports that no Python has the package; `wanted` is the remedy.

@@ -19,7 +19,8 @@ from dashcam import sql
 from dashcam.reading import CaptureError
 
 FINE, FOUND, USAGE, UNREADABLE = 0, 1, 2, 3
-EPILOG = "SRC: a folder of captures, or of the tables that `index` writes. docs/guide/fleet.md explains the answers."
+EPILOG = ("SRC: a folder of captures, or of the tables that `index` or `dashcam ship` write, also in an object store (s3://bucket/fleet). "
+          "docs/guide/fleet.md explains the answers.")
 
 
 def main(words: list[str]) -> int:
@@ -95,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _verb(verbs: Any, name: str, run: Any, about: str) -> argparse.ArgumentParser:
     one: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about.capitalize() + ".", epilog=EPILOG, allow_abbrev=False)
-    one.add_argument("source", metavar="SRC", type=Path)
+    one.add_argument("source", metavar="SRC")
     one.add_argument("--since", metavar="TIME", help="only captures since then: 7d, 24h, 2026-11-21 (UTC)")
     one.add_argument("--until", metavar="TIME", help="only captures before then")
     one.add_argument("--service", metavar="NAME", help="only captures of this service")

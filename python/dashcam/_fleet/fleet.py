@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashcam import reading
-from dashcam._fleet.ask import answers, differing, page, questions
+from dashcam._fleet.ask import answers, captures, differing, page, questions
 from dashcam._fleet.tables import engine, indexing
 from dashcam._fleet.tables.duck import DuckDb
+from dashcam.reading import CaptureError
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,15 +49,15 @@ class Fleet:
         now = now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
         self._now = now
         span = questions.Span(time(since, now, "since"), time(until, now, "until"), service)
-        self.path = Path(uri)
-        self._source = indexing.opened(self.path, **options)
+        self.uri = os.fspath(uri)
+        self._source = indexing.opened(uri, **options)
         self.notes: list[str] = self._source.notes
         """What the answers lack, in words."""
         self._engine = open_engine(engine, self._source)
         self._chosen = self._stored(span)
         if where is not None:
-            captures = self._engine.view("chosen", self._chosen.captures, where)
-            self._chosen = questions.where(self._chosen, captures)._replace(rollups=self._counts(where))
+            named = self._engine.view("chosen", self._chosen.captures, where)
+            self._chosen = questions.where(self._chosen, named)._replace(rollups=self._counts(where))
         self._kept: questions.Asked | None = None
         self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
         """The tables as Ibis expressions: `captures`, `findings`, `requests`, `rollups`, `refused`;
@@ -123,7 +124,7 @@ class Fleet:
     def view(self, top: int = 100) -> str:
         """A page of HTML: the causes with trends and intervals, versions side by side, hosts by
         hours, and the worst capture of each."""
-        return page.page(page.data(self._asked(), f"Fleet {self.path}", top, self._captures()))
+        return page.page(page.data(self._asked(), f"Fleet {self.uri}", top, self._captures()))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`, each
@@ -139,18 +140,21 @@ class Fleet:
         uris = sorted(row["uri"] for row in questions.rows(stored.filter(stored.capture_id == capture).select("uri")))
         if not uris:
             raise LookupError(f"no capture with the id {capture!r}")
-        return reading.open(self._captures() / uris[0], native_names=native_names)
+        place = captures.Capture(self._captures(), uris[0])
+        if place.host is not None:
+            raise CaptureError(f"{capture}: is on the host {place.host}, as {place.name}; wanted a capture of this machine")
+        return reading.open(place.name, native_names=native_names)
 
     def _asked(self) -> questions.Asked:
         if self._kept is None:
             self._kept = questions.asked(self._chosen, self._engine.keep)
         return self._kept
 
-    def _captures(self) -> Path:
+    def _captures(self) -> Path | None:
         return self._source.captures
 
     def __repr__(self) -> str:
-        return f"<dashcam fleet {str(self.path)!r}>"
+        return f"<dashcam fleet {self.uri!r}>"
 
 
 def open_engine(name: str, source: indexing.Source) -> DuckDb:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dashcam._fleet.ask import questions, statistics, wording
+from dashcam._fleet.ask import captures, questions, statistics, wording
 
 # What an answer is about.
 ALL = "all slow requests that were counted, divided among causes as the captured ones are"
@@ -83,7 +83,7 @@ class Shown(NamedTuple):
         return wording.show(self.cause)
 
 
-def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) -> Why:
+def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | None) -> Why:
     """Groups ranked by excess, with intervals."""
     totals, hosts = _totals(all_)
     represented_ns = totals["excess_ns"] - (totals["not_captured_ns"] or 0.0)
@@ -105,7 +105,7 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, captures: Path) ->
             "slow_per_million": _per_million(row["slow"], totals["counts"], row.get("service")),
             "versions": versions[key],
             "requests": requests[key],
-            "worst": _worst(worst_row, captures),
+            "worst": _worst(worst_row, folder),
         }
         if by == questions.CAUSE:
             row |= of_cause(worst_row)
@@ -149,7 +149,7 @@ def trend(all_: questions.Asked, fingerprint: str | None, by: str, top: int) -> 
     return Trend(by, found[:top])
 
 
-def show(all_: questions.Asked, fingerprint: str, captures: Path) -> Shown:
+def show(all_: questions.Asked, fingerprint: str, folder: Path | None) -> Shown:
     """The cause whose fingerprint begins so. Raises LookupError."""
     findings = all_.findings
     own = findings.filter(findings.fingerprint.startswith(fingerprint)) if fingerprint else findings.limit(0)
@@ -163,7 +163,7 @@ def show(all_: questions.Asked, fingerprint: str, captures: Path) -> Shown:
                           + ", wanted the beginning of one")
     [row] = groups
     rows = questions.rows(questions.listed(only, NAMES_MAX))
-    listed = [_worst(one, captures) | {name: one[name] for name in ("captured_utc", "host", "version", "confidence")} for one in rows]
+    listed = [_worst(one, folder) | {name: one[name] for name in ("captured_utc", "host", "version", "confidence")} for one in rows]
     key = _key(row, by)
     touched = {
         name: _listed(questions.rows(questions.touched(only, by, column)), by, column)[key]
@@ -313,9 +313,10 @@ def _steps(times: list[datetime.datetime], by: str) -> list[datetime.datetime]:
     return found
 
 
-def _worst(row: Row, captures: Path) -> Row:
-    return {"capture_id": row["capture_id"], "path": str(captures / row["uri"]), "excess_ns": row["seen_ns"],
-            "is_there": (captures / row["uri"]).is_file(), "summary": row["summary"], "advice": row["advice"]}
+def _worst(row: Row, folder: Path | None) -> Row:
+    capture = captures.Capture(folder, row["uri"])
+    return {"capture_id": row["capture_id"], "path": capture.path, "on_host": capture.host, "excess_ns": row["seen_ns"],
+            "is_there": capture.is_there, "summary": row["summary"], "advice": row["advice"]}
 
 
 def of_cause(row: Row) -> Row:

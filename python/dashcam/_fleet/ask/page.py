@@ -16,7 +16,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from dashcam._fleet.ask import answers, questions, wording
+from dashcam._fleet.ask import answers, captures, questions, wording
 from dashcam.sql import cell
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "page.html"
@@ -44,9 +44,9 @@ def in_script(data: Row) -> str:
     return text
 
 
-def data(all_: questions.Asked, title: str, top: int, captures: Path, most: int = CELLS_MAX) -> Row:
+def data(all_: questions.Asked, title: str, top: int, folder: Path | None, most: int = CELLS_MAX) -> Row:
     """What the page shows."""
-    why = answers.why(all_, questions.CAUSE, top, captures)
+    why = answers.why(all_, questions.CAUSE, top, folder)
     place = {(row["service"], row["fingerprint"]): at for at, row in enumerate(why.causes)}
     found = [row for row in questions.rows(questions.cells(all_, most)) if (row["service"], row["fingerprint"]) in place]
     versions = [{"service": service, **{name: one[name] for name in ("version", "requests", "captures")}}
@@ -54,7 +54,7 @@ def data(all_: questions.Asked, title: str, top: int, captures: Path, most: int 
     of_version = {(one["service"], one["version"]): at for at, one in enumerate(versions)}
     hosts = sorted({row["host"] for row in found})
     of_host = {name: at for at, name in enumerate(hosts)}
-    paths = sorted({str(captures / row["uri"]) for row in found} | {row["worst"]["path"] for row in why.causes})
+    paths = sorted({captures.Capture(folder, row["uri"]).path for row in found} | {row["worst"]["path"] for row in why.causes})
     of_path = {name: at for at, name in enumerate(paths)}
     hours = [row["hour"] for row in found] or [0]
     shown = [0.0] * len(why.causes)
@@ -68,7 +68,7 @@ def data(all_: questions.Asked, title: str, top: int, captures: Path, most: int 
         "cells": {
             "cause": [place[row["service"], row["fingerprint"]] for row in found], "host": [of_host[row["host"]] for row in found],
             "version": [of_version[row["service"], row["version"]] for row in found], "hour": [row["hour"] for row in found],
-            "excess_ns": [round(row["excess_ns"]) for row in found], "worst": [of_path[str(captures / row["uri"])] for row in found],
+            "excess_ns": [round(row["excess_ns"]) for row in found], "worst": [of_path[captures.Capture(folder, row["uri"]).path] for row in found],
         },
     }
 

@@ -205,6 +205,9 @@ def _names(rows: list[Row], column: str) -> str:
 
 
 def _command(worst: Row) -> str:
+    if worst["on_host"] is not None:
+        name = worst["path"][len(worst["on_host"]) + 1:]
+        return f"dashcam why {cell(shlex.quote(name))} (on {cell(worst['on_host'])})"
     if not worst["is_there"]:
         return f"{cell(worst['path'])} (no longer there)"
     return f"dashcam why {cell(shlex.quote(worst['path']))}"

@@ -46,13 +46,14 @@ class Counted(NamedTuple):
     """What is wrong with the first wrong line."""
 
 
-def rows(path: Path, uri: str, size: int, known: Collection[Key] = ()) -> Counted:
-    """The rows of the lines in the first `size` bytes that are not `known`. Raises Refused."""
-    if size > FILE_BYTES_MAX:
-        raise judging.Refused(f"found {size} bytes, wanted at most {FILE_BYTES_MAX}")
+def rows(path: Path, uri: str, size: int, known: Collection[Key] = (), begin: int = 0) -> Counted:
+    """The rows of the lines between the bytes `begin` and `size` that are not `known`. Raises
+    Refused."""
+    if size - begin > FILE_BYTES_MAX:
+        raise judging.Refused(f"found {size - begin} bytes, wanted at most {FILE_BYTES_MAX}")
     found: list[dict[str, Any]] = []
     wrong, why = 0, ""
-    for number, line in enumerate(_lines(path, size), start=1):
+    for number, line in enumerate(_lines(path, size, begin), start=1):
         try:
             key, listed = _line(line)
         except (ValueError, RecursionError) as error:
@@ -63,11 +64,12 @@ def rows(path: Path, uri: str, size: int, known: Collection[Key] = ()) -> Counte
     return Counted(pa.Table.from_pylist(found, schema=schema.arrow(schema.ROLLUPS, folders=True)), wrong, why)
 
 
-def _lines(path: Path, size: int) -> Iterator[bytes]:
+def _lines(path: Path, size: int, begin: int) -> Iterator[bytes]:
     """Whole lines; the last one may still be in the writing."""
     try:
         with open(path, "rb") as file:
-            data = file.read(size)
+            file.seek(begin)
+            data = file.read(size - begin)
     except OSError as error:
         raise judging.Refused(f"cannot be read: {error.strerror}") from None
     return iter(data[:data.rfind(b"\n") + 1].splitlines())

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dashcam._fleet.rows import children, counting, judging, schema
-from dashcam._fleet.tables import store
+from dashcam._fleet.tables import places, store
 from dashcam.reading import CaptureError
 
 # The folder of the tables inside a folder of captures.
@@ -48,9 +48,9 @@ class Counts(NamedTuple):
 class Source(NamedTuple):
     """Where tables and captures of a fleet are."""
 
-    tables: Path
-    captures: Path
-    """Folder that `uri` is relative to."""
+    tables: places.Place
+    captures: Path | None
+    """Folder that `uri` is relative to; None: the captures are somewhere else."""
     live: set[str] | None
     """Files to ask about; None: all that are in the tables."""
     notes: list[str]
@@ -130,8 +130,13 @@ def _files(source: Path, endings: tuple[str, ...]) -> Iterator[children.File]:
                 yield children.File(path, path.relative_to(source).as_posix(), path.stat().st_size)
 
 
-def opened(source: Path, *, native_names: bool = False, **options: Any) -> Source:
+def opened(given: str | os.PathLike[str], *, native_names: bool = False, **options: Any) -> Source:
     """The tables of a source, brought up to date if it has captures. Raises CaptureError."""
+    source = places.opened(given)
+    if not isinstance(source, Path):
+        if not store.is_index(source):
+            raise CaptureError(f"{source}: found no tables of a fleet, wanted those that `dashcam ship` or `dashcam fleet index` write")
+        return Source(source, None, None, [])
     if store.is_index(source):
         return Source(source, source.parent if source.name == INSIDE else source, None, [])
     inside = source / INSIDE

@@ -3,9 +3,10 @@
     INDEX/captures/day=2026-11-21/service=billy/part-5f0c....parquet
     INDEX/refused/part-91ab....parquet
 
-How it works: `write` divides rows by day and service and writes a file for each, under a temporary
-name that is then linked to its final one. The final name is a hash of the file's bytes. `read`
-gives each table as an Arrow dataset, which reads only the columns and folders that a question needs.
+How it works: `files` divides rows by day and service and makes a file of each, whose name is a hash
+of its bytes. `put` writes it under a temporary name that is then linked to its final one; an object
+store shows whole files anyway. `read` gives each table as an Arrow dataset, which reads only the
+columns and folders that a question needs.
 
 What it promises: a file is never changed and never half there; two writers of the same rows make
 the same file, so a job may be killed and run again. Names of services are escaped: they cannot
@@ -25,7 +26,7 @@ import datetime
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,13 +36,18 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dashcam._fleet.rows import schema
+from dashcam._fleet.tables import places
 
 # Rows of a row group: small enough for readers in parallel.
 GROUP_ROWS = 128 * 1024
+# The end of a file's name while it is written.
+UNFINISHED = ".tmp"
 
 
-def is_index(folder: Path) -> bool:
+def is_index(folder: places.Place) -> bool:
     """Whether a folder holds tables of a fleet. A folder `captures` alone does not make it one."""
+    if not isinstance(folder, Path):
+        return any(folder.listed(table.name) for table in schema.TABLES)
     layout = f"{schema.CAPTURES.name}/{schema.FOLDERS[0].name}=*", f"{schema.REFUSED.name}/part-*.parquet"
     return any(next(folder.glob(pattern), None) for pattern in layout)
 
@@ -49,26 +55,47 @@ def is_index(folder: Path) -> bool:
 def write(folder: Path, rows: dict[str, pa.Table]) -> int:
     """Writes rows by table name; returns how many files were new. `captures` comes last: a capture
     that is listed there has its other rows."""
-    new = 0
+    return sum(put(folder, name, data) for name, data in files(rows))
+
+
+def files(rows: dict[str, pa.Table]) -> Iterator[tuple[str, bytes]]:
+    """The files that hold rows, by name in the layout, in the order in which they are to be
+    written. The same rows give the same files."""
     for name in sorted(rows, key=lambda name: name == schema.CAPTURES.name):
         table = schema.named(name)
         for part, found in _divided(table, rows[name]):
-            new += write_once(folder / name / part, found)[1]
-    return new
+            file, data = encoded(found)
+            yield "/".join(filter(None, (name, part, file))), data
 
 
-def read(folder: Path, name: str) -> ds.Dataset:
+def _escaped(text: str) -> str:
+    """A value in the name of a folder. Spark decodes each `%XX` as a character by itself, so only
+    ASCII is encoded; others are what they are in every reader."""
+    return "".join(quote(c, safe="") if c.isascii() else c for c in text)
+
+
+def encoded(rows: pa.Table) -> tuple[str, bytes]:
+    """A file of rows, and its name: a hash of it."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd", row_group_size=GROUP_ROWS, coerce_timestamps="us")
+    data = sink.getvalue().to_pybytes()
+    return f"part-{hashlib.sha256(data).hexdigest()[:32]}.parquet", data
+
+
+def read(folder: places.Place, name: str) -> ds.Dataset:
     """A table as a dataset; without files it has no rows."""
     table = schema.named(name)
     whole = schema.arrow(table, folders=True)
-    path = folder / name
-    files = sorted(str(file) for file in path.rglob("*.parquet")) if path.is_dir() else []
+    if isinstance(folder, Path):
+        base, files, system = str(folder / name), sorted(map(str, (folder / name).rglob("*.parquet"))), None
+    else:
+        base, files, system = f"{folder.path}/{name}", folder.listed(name), folder.files
     if not files:
         return ds.dataset(whole.empty_table())
     if table is schema.REFUSED:
-        return ds.dataset(files, format="parquet", schema=whole)
+        return ds.dataset(files, format="parquet", schema=whole, filesystem=system)
     layout = ds.partitioning(schema.partitioning(), flavor="hive")
-    return ds.dataset(files, format="parquet", schema=whole, partitioning=layout, partition_base_dir=str(path))
+    return ds.dataset(files, format="parquet", schema=whole, filesystem=system, partitioning=layout, partition_base_dir=base)
 
 
 def known(folder: Path) -> set[tuple[str, int]]:
@@ -105,20 +132,28 @@ def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Tabl
     groups = ordered.select(folders).group_by(folders).aggregate([]).sort_by([(name, "ascending") for name in folders])
     for group in groups.to_pylist():
         mask = pc.and_(*(pc.equal(ordered[name], pa.scalar(group[name], ordered.schema.field(name).type)) for name in folders))
-        part = "/".join(f"{name}={quote(str(group[name]), safe='')}" for name in folders)
+        part = "/".join(f"{name}={_escaped(str(group[name]))}" for name in folders)
         yield part, ordered.filter(mask).select([column.name for column in table.columns])
 
 
-def write_once(folder: Path, rows: pa.Table) -> tuple[Path, int]:
-    """Writes a file of rows; returns its path, and 0 if it was there already, else 1."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd", row_group_size=GROUP_ROWS, coerce_timestamps="us")
-    data = sink.getvalue().to_pybytes()
-    path = folder / f"part-{hashlib.sha256(data).hexdigest()[:32]}.parquet"
+def write_once(folder: Path, rows: pa.Table) -> tuple[Path, bool]:
+    """Writes a file of rows; returns its path, and whether it is new."""
+    name, data = encoded(rows)
+    return folder / name, put(folder, name, data)
+
+
+def put(place: places.Place, name: str, data: bytes) -> bool:
+    """Writes a file; returns whether it is new. What is there under its name is the same file: an
+    object store is not asked. Raises OSError."""
+    if not isinstance(place, Path):
+        place.put(name, data)
+        return True
+    path = place / name
     if path.exists():
-        return path, 0
+        return False
+    folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -131,7 +166,7 @@ def write_once(folder: Path, rows: pa.Table) -> tuple[Path, int]:
             os.link(temporary, path)
     finally:
         os.unlink(temporary)
-    return path, 1
+    return True
 
 
 def _umask() -> int:
