@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("ibis")
 
-from dashcam._fleet.rows import children, judging, schema  # noqa: E402
+from dashcam._fleet.rows import children, judging, parts, schema  # noqa: E402
 from fleets import MAGIC, clone, page  # noqa: E402
 
 import dashcam  # noqa: E402
@@ -133,3 +133,51 @@ def test_a_file_that_takes_too_much_memory_or_time_is_refused(sleeper: Path) -> 
 def test_the_page_has_the_columns_as_they_are_declared() -> None:
     whole = (GOLDEN.parents[1] / "docs" / "fleet-tables.md").read_text("utf-8")
     assert whole.partition("## Tables and columns\n\n")[2] == page(), "replace that part: python tests/tools/fleets.py"
+
+
+@pytest.mark.parametrize("name", ["sleep-library", "lock_chain", "pool_leaked"])
+def test_parts_of_a_request_add_up_to_its_duration(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "one.dashcam"
+    path.write_bytes(golden(name))
+    rows = {table: found.to_pylist() for table, found in judging.rows(path, "one").items()}
+    durations = {row["request_id"]: row["duration_ns"] for row in rows["requests"]}
+    sums: dict[int, int] = {}
+    for row in rows["parts"]:
+        sums[row["request_id"]] = sums.get(row["request_id"], 0) + row["duration_ns"]
+    assert sums.keys() == durations.keys() and all(sums[one] == pytest.approx(durations[one], rel=0.01) for one in sums)
+    [first] = [row for row in rows["findings"] if row["rank"] == 1]
+    found = {row["fingerprint"] for row in rows["parts"]}
+    assert first["fingerprint"] in found and found - {None} <= {row["fingerprint"] for row in rows["findings"]}
+
+
+def piece(request: int, place: str, duration_ns: int, cause: str = "cpu", **others: Any) -> dict[str, Any]:
+    """A row of the reader's table `pieces`."""
+    return {"request_id": request, "is_slow": True, "duration_ns": duration_ns, "cause": cause, "place": place, "target": None,
+            "culprit_place": None} | others
+
+
+def test_the_smallest_parts_are_one() -> None:
+    pieces = [piece(1, f"a.py:{n} f{n}()", 100 - n) for n in range(40)] + [piece(1, "a.py:0 f0()", 50), piece(2, "b.py:1 g()", 7, is_slow=False)]
+    found = parts.parts(pieces, [])
+    assert [row["number"] for row in found] == list(range(1, parts.PARTS_MAX + 1))
+    assert (found[0]["place"], found[0]["duration_ns"], found[0]["intervals"]) == ("a.py:0 f0()", 150, 2)
+    assert (found[-1]["cause"], found[-1]["place"], found[-1]["intervals"]) == ("rest", None, 41 - 16)
+    assert sum(row["duration_ns"] for row in found) == sum(100 - n for n in range(40)) + 50
+
+
+def test_a_part_has_the_fingerprint_of_its_cause_and_place() -> None:
+    nobody = {"culprit_function": None, "culprit_file": None}
+    causes = [
+        {"cause": "cpu", "file": "/srv/a.py", "function": "f", "fingerprint": "one"} | nobody,
+        {"cause": "lock-wait", "file": "a.py", "function": "g", "fingerprint": "two", "culprit_file": "b.py", "culprit_function": "h"},
+        {"cause": "lock-wait", "file": "a.py", "function": "g", "fingerprint": "three", "culprit_file": "b.py", "culprit_function": "k"},
+        {"cause": "unknown", "file": None, "function": None, "fingerprint": "four"} | nobody,
+    ]
+    wanted = [
+        ("cpu", "a.py:9 f()", None, "one"), ("cpu", "a.py:9 f()", "z.py:1 z()", "one"), ("sleep", "a.py:9 f()", None, None),
+        ("lock-wait", "a.py:3 g()", "b.py:8 h()", "two"), ("lock-wait", "a.py:3 g()", "b.py k()", "three"), ("lock-wait", "a.py:3 g()", None, None),
+        ("unknown", None, None, "four"),
+    ]
+    for cause, place, culprit, fingerprint in wanted:
+        [row] = parts.parts([piece(1, place, 5, cause, culprit_place=culprit)], causes)  # type: ignore[arg-type]
+        assert row["fingerprint"] == fingerprint, (cause, place, culprit)

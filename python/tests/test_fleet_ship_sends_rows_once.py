@@ -271,7 +271,7 @@ def test_redaction_lets_no_planted_value_out(tmp_path: Path, capsys: pytest.Capt
     for redact, words in ((False, ["--no-redact"]), (True, [])):
         dest = tmp_path / f"fleet-{redact}"
         assert ship(capsys, folder, dest, *words)[0] == 0
-        whole = json.dumps([store.read(dest, name).to_table().to_pylist() for name in ("captures", "findings", "requests", "rollups", "refused")],
+        whole = json.dumps([store.read(dest, name).to_table().to_pylist() for name in ("captures", "findings", "requests", "parts", "rollups", "refused")],
                            default=str)
         assert ("s3cret" in whole) is not redact
         assert "4.2" in whole and "shop-1" in whole
@@ -284,7 +284,7 @@ def test_each_column_is_sent_or_left_out_on_purpose() -> None:
 
     left_out = {(table.name, column.name) for table in schema.TABLES for column in table.columns} - {
         (name, column) for name, columns in redacting._COLUMNS.items() for column in columns}
-    assert left_out == {("findings", "target")}
+    assert left_out == {("findings", "target"), ("parts", "target")}
 
 
 @pytest.mark.parametrize(("name", "sent"), [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,16 @@ def test_the_commands(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "captures removed" in capsys.readouterr().out
     assert command.main(["compact", str(tables.parent / "none")]) == 3
     assert command.main(["expire", str(tables)]) == 2
+
+
+def test_compact_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
+    drawn = Drawn(1, 1, 1, [])
+    drawn.healthy(0, 0.5)
+    store.write(tmp_path, drawn.tables())
+    [folder] = (tmp_path / "captures").glob("day=*/service=*")
+    for name, hours in ((".old.tmp", 25), (".new.tmp", 23)):
+        (folder / name).write_bytes(b"half")
+        then = time.time() - hours * 3600
+        os.utime(folder / name, (then, then))
+    keeping.compact(tmp_path)
+    assert sorted(path.name for path in folder.glob(".*")) == [".new.tmp"]

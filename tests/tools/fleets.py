@@ -149,7 +149,7 @@ class Drawn:
 
 def page() -> str:
     """The last part of docs/fleet-tables.md."""
-    out = "### Every row of captures, findings and requests\n\n" + _table(schema.FOLDERS + schema.ORIGIN)
+    out = "### Every row of captures, findings, requests and parts\n\n" + _table(schema.FOLDERS + schema.ORIGIN)
     for table in schema.TABLES:
         has_origin = table.columns[0] == schema.ORIGIN[0]
         own = tuple(column for column in table.columns if not (has_origin and column in schema.ORIGIN))

@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     view = _verb(verbs, "view", _view, "write the answer as a page of HTML, with charts")
     view.add_argument("-o", "--out", type=Path, default=Path("fleet.html"), metavar="FILE", help="where to write it [fleet.html]")
     view.add_argument("--top", type=_count, default=100, metavar="N", help="how many causes [100]")
-    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, rollups, refused")
+    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, parts, rollups, refused")
     query.add_argument("query", metavar="QUERY")
     query.add_argument("--csv", action="store_true", help="print CSV, with a header")
     index = verbs.add_parser("index", help="judge new captures and write tables of Parquet", allow_abbrev=False)

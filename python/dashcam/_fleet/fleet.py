@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-NAMES = ("captures", "findings", "requests", "rollups", "refused")
+NAMES = ("captures", "findings", "requests", "parts", "rollups", "refused")
 # What a side of `diff` may be chosen by.
 SIDE_COLUMNS = ("version", "environment", "region", "host")
 
@@ -60,8 +60,8 @@ class Fleet:
             self._chosen = questions.where(self._chosen, named)._replace(rollups=self._counts(where))
         self._kept: questions.Asked | None = None
         self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
-        """The tables as Ibis expressions: `captures`, `findings`, `requests`, `rollups`, `refused`;
-        each row once, after the filters."""
+        """The tables as Ibis expressions: `captures`, `findings`, `requests`, `parts`, `rollups`,
+        `refused`; each row once, after the filters."""
 
     def _stored(self, span: questions.Span) -> questions.Tables:
         found = {name: self._engine.stored(name) for name in NAMES}
@@ -69,7 +69,7 @@ class Fleet:
             live = self._engine.stored("live")
             for name in ("captures", "rollups", "refused"):
                 found[name] = found[name].semi_join(live, "uri")
-        for name in ("captures", "findings", "requests"):
+        for name in ("captures", *questions.OF_CAPTURES):
             found[name] = questions.chosen(found[name], span)
         found["rollups"] = questions.counted(found["rollups"], span)
         return questions.newest(questions.Tables(**found), self._engine.rules())
@@ -127,8 +127,8 @@ class Fleet:
         return page.page(page.data(self._asked(), f"Fleet {self.uri}", top, self._captures()))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`, each
-        row once, after the filters; and nothing else. Raises ValueError for a wrong query."""
+        """The rows of a query over the tables, each row once, after the filters; and nothing
+        else. Raises ValueError for a wrong query."""
         for name in NAMES:
             self._engine.view(name, self.tables[name])
         return self._engine.sql(query)

@@ -35,6 +35,10 @@ UNKNOWN = "unknown"
 PROCESS = ("service", "host", "pid", "started_utc")
 
 
+# Tables with rows of a capture.
+OF_CAPTURES = ("findings", "requests", "parts")
+
+
 class Span(NamedTuple):
     """Which captures are asked about."""
 
@@ -49,6 +53,7 @@ class Tables(NamedTuple):
     captures: ir.Table
     findings: ir.Table
     requests: ir.Table
+    parts: ir.Table
     rollups: ir.Table
     refused: ir.Table
 
@@ -70,6 +75,7 @@ def once(tables: Tables) -> Tables:
     keys = ["capture_id", "rules_version"]
     return tables._replace(findings=tables.findings.distinct(on=[*keys, "rank"], keep="first"),
                            requests=tables.requests.distinct(on=[*keys, "request_id"], keep="first"),
+                           parts=tables.parts.distinct(on=[*keys, "request_id", "number"], keep="first"),
                            rollups=tables.rollups.distinct(on=list(estimating.COUNTED), keep="first"),
                            refused=tables.refused.distinct())
 
@@ -78,7 +84,8 @@ def where(tables: Tables, captures: ir.Table) -> Tables:
     """What belongs to these captures."""
     keys = captures.select("capture_id", "rules_version")
     on = ["capture_id", "rules_version"]
-    return tables._replace(captures=captures, findings=tables.findings.semi_join(keys, on), requests=tables.requests.semi_join(keys, on))
+    own = {name: getattr(tables, name).semi_join(keys, on) for name in OF_CAPTURES}
+    return tables._replace(captures=captures, **own)
 
 
 def _is_unique(table: ir.Table, key: ir.Column) -> bool:

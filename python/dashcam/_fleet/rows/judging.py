@@ -27,7 +27,7 @@ import pyarrow as pa
 
 import dashcam
 from dashcam import reading
-from dashcam._fleet.rows import schema
+from dashcam._fleet.rows import parts, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Refused(Exception):
 
 
 def rows(path: Path, uri: str, *, native_names: bool = False, bytes_max: int = FILE_BYTES_MAX) -> Rows:
-    """The rows of `captures`, `findings` and `requests` for the capture at `path`, which is called
+    """The rows of `captures`, `findings`, `requests` and `parts` for the capture at `path`, which is called
     `uri` in them. Raises Refused."""
     size, capture_id = _identity(path, bytes_max)
     try:
@@ -75,6 +75,7 @@ def rows(path: Path, uri: str, *, native_names: bool = False, bytes_max: int = F
         "captures": _table(schema.CAPTURES, origin, listed),
         "findings": _table(schema.FINDINGS, origin, found),
         "requests": _table(schema.REQUESTS, origin, slow),
+        "parts": _table(schema.PARTS, origin, _parts(capture, causes) if slow else []),
     }
 
 
@@ -186,6 +187,11 @@ def _requests(origin: _Origin, capture: dashcam.Capture) -> list[dict[str, Any]]
         row["begin_utc"] = origin.utc(row.pop("begin_ns"))
         row["trace_id"] = traces.get(row["request_id"])
     return slow
+
+
+def _parts(capture: dashcam.Capture, causes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = ["request_id", "is_slow", "duration_ns", *parts.KEY]
+    return parts.parts(pa.table(capture.tables["pieces"]).select(names).to_pylist(), causes)
 
 
 def _table(table: schema.Table, origin: _Origin, listed: list[dict[str, Any]]) -> pa.Table:

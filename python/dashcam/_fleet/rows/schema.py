@@ -125,6 +125,19 @@ REQUESTS = Table("requests", "A slow request. Captures of one process overlap: a
     trace_id     text       Its trace id
 """))
 
+PARTS = Table("parts", "A part of a slow request's time, as `dashcam why` divides it ([reading](guide/fleet.md#parts-of-requests)).",
+              ("capture_id", "request_id", "number"), ORIGIN + _columns("""
+    request_id   int64      The request
+    number       int64      1: the largest part; at most 16, of which the last holds what is smaller: cause `rest`
+    cause        text       As in findings
+    fingerprint  text       Of the finding with this cause and place; NULL: none
+    place        text       Where: file, line, function
+    target       text       What was waited for
+    culprit      text       Place of the culprit, if it is another thread
+    duration_ns  int64      Its time
+    intervals    int64      How many intervals it had
+"""))
+
 ROLLUPS = Table("rollups", "All requests of a name that a process counted in an interval, the captured and the others ([fields](rollups.md)).",
                 ("run", "from_utc", "number", "request"), _columns("""
     version       text       As in captures
@@ -163,7 +176,7 @@ REFUSED = Table("refused", "A file that could not be read as a capture or log. N
     why    text   What was found, and what was wanted
 """))
 
-TABLES = (CAPTURES, FINDINGS, REQUESTS, ROLLUPS, REFUSED)
+TABLES = (CAPTURES, FINDINGS, REQUESTS, PARTS, ROLLUPS, REFUSED)
 
 
 def named(name: str) -> Table:

@@ -123,6 +123,8 @@ _COLUMNS: dict[str, dict[str, Callable[[Any, Row], Any]]] = {
     "requests": _columns(
         f"{_ORIGIN} request_id begin_utc duration_ns excess_ns queued_ns run_ns ready_ns wait_ns limit_ns is_error is_open trace_id",
         name=_name),
+    # Places are `file:line function()`, without folders.
+    "parts": _columns(f"{_ORIGIN} request_id number cause fingerprint place culprit duration_ns intervals"),
     "rollups": _columns(
         f"{_ORIGIN} run number is_last hour_utc from_utc to_utc total slow failed sum_ns excess_ns typical_ns limit_ns captured suppressed "
         "over_quota bucket bucket_count",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,8 @@ from dashcam._fleet.tables import store
 
 # Columns that tell rows of one key apart: judged by other rules, or the same capture in two files.
 APART = ("rules_version", "uri")
+# A file that has no name for so long has no writer any more.
+LEFT_S = 86_400
 
 
 class Compacted(NamedTuple):
@@ -56,6 +59,7 @@ def compact(tables: Path) -> Compacted:
     folders = merged = written = 0
     for table in schema.TABLES:
         for folder in _folders(tables / table.name, table):
+            _tidy(folder)
             files = sorted(folder.glob("part-*.parquet"))
             if len(files) < 2:
                 continue
@@ -100,6 +104,14 @@ def expire(tables: Path, captures: Path, before: datetime.date, *, remove_captur
                 _remove(folder)
                 folders += 1
     return Expired(folders, removed, kept)
+
+
+def _tidy(folder: Path) -> None:
+    """Removes what a writer left that was killed before its file had a name."""
+    for file in folder.glob(f".*{store.UNFINISHED}"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - file.stat().st_mtime > LEFT_S:
+                file.unlink()
 
 
 def _folders(base: Path, table: schema.Table) -> Iterator[Path]:
