@@ -6,12 +6,13 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup wheels demo test test-live test-peers captures accept viewer zoo sim bench bench-services lint install-c clean
+.PHONY: help setup wheels demo test test-live test-fleet test-peers captures accept viewer zoo sim bench bench-services lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
 	@echo "make test       the check before a change lands: deterministic, minutes; PARTS=\"rust python\" runs some"
 	@echo "make test-live  real kernels, servers, interpreters, time (hours); PARTS=\"zoo wakers\", RESUME=1"
+	@echo "make test-fleet the fleet's questions on a Spark cluster, shipping to an object store (installs 1.2 GB)"
 	@echo "make test-peers other projects' own tests, bare and recorded (hours); PEERS=\"flask starlette\" PYTHON=3.11 ROUNDS=2"
 	@echo "make viewer     builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo        every sick program and its twin, switches on and off; SEED=1 COUNT=70: and generated ones (hours)"
@@ -42,6 +43,9 @@ test:
 # State is kept in build/test-live: RESUME=1 leaves out what passed on this commit.
 test-live:
 	tools/test_live $(if $(RESUME),--resume) $(PARTS)
+
+test-fleet:
+	tools/test_fleet
 
 PYTHON ?= 3.11
 PEERS ?=

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashcam._absent import event, request, span
+    from pyspark.sql import SparkSession  # pyright: ignore[reportMissingImports]
+
     from dashcam._fleet.fleet import Fleet
     from dashcam.shapes import Status
 else:
@@ -279,7 +281,7 @@ def open(path: str | Path, *, native_names: bool = True) -> Capture:
 
 def fleet(
     uri: str | Path, *, since: str | datetime | None = None, until: str | datetime | None = None, service: str | None = None,
-    where: str | None = None, engine: str = "duckdb",
+    where: str | None = None, engine: str | SparkSession = "duckdb",
 ) -> Fleet:
     """Questions over the captures of many hosts: `.why()`, `.diff()`, `.trend()`, `.show()`,
     `.tables` (Ibis), `.sql()`, `.open()`. Needs `pip install 'dashcam[fleet]'` (ImportError).
@@ -287,8 +289,10 @@ def fleet(
     uri: a folder of captures, which are judged now and remembered; or the tables that `dashcam
     fleet index` or `dashcam ship` wrote, also in an object store ("s3://bucket/fleet"). since,
     until: "7d" (before now), or a time in UTC. service: only this one. where: a condition in SQL
-    over the captures, like "version = '4.2'". Raises CaptureError, an OSError, for a source that
-    cannot be read, ValueError for a wrong argument.
+    over the captures, like "version = '4.2'". engine: "duckdb"; or Spark, which needs `pip install
+    'dashcam[spark]'`: "local-spark", "spark://HOST:PORT", "sc://HOST:PORT", "spark" (what
+    spark-defaults.conf says), or a SparkSession. Raises CaptureError, an OSError, for a source that
+    cannot be read, OSError for an engine that fails, ValueError for a wrong argument.
     """
     from dashcam._fleet.fleet import Fleet
 

@@ -170,7 +170,7 @@ def test_filters_choose_captures(planted: Planted) -> None:
     assert late.why().totals["captures"] == len(rows) > 0
     early = Fleet(planted.folder, until="2025-11-25T00:00Z", now=now)
     assert early.why().totals["to_utc"] < datetime.datetime(2025, 11, 25)
-    for wrong in ({"since": "yesterday"}, {"where": "nonsense ="}, {"engine": "spark://x"}):
+    for wrong in ({"since": "yesterday"}, {"where": "nonsense ="}, {"engine": "presto"}):
         with pytest.raises(ValueError):
             Fleet(planted.folder, **wrong)
 

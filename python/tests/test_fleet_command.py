@@ -55,7 +55,7 @@ def test_a_difference_for_the_worse_is_exit_code_1(tables: Path, capsys: pytest.
 
 # Words -> a part of the one line on stderr.
 WRONG: list[tuple[list[str], str]] = [
-    (["why", "SRC", "--engine", "spark://h:7077"], "engine: found 'spark://h:7077', wanted duckdb"),
+    (["why", "SRC", "--engine", "presto://h"], "engine: found 'presto://h', wanted duckdb"),
     (["why", "SRC", "--since", "soon"], "since: found 'soon', wanted a time before now like 90m, 24h, 7d"),
     (["why", "SRC", "--where", "versio = '1'"], 'Referenced column "versio" not found'),
     (["show", "SRC", "nothing"], "found 'nothing', which 0 causes have"),

@@ -9,6 +9,7 @@ was found, or `diff` found something worse; 2 usage; 3 a source that cannot be r
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import sys
@@ -101,7 +102,8 @@ def _verb(verbs: Any, name: str, run: Any, about: str) -> argparse.ArgumentParse
     one.add_argument("--until", metavar="TIME", help="only captures before then")
     one.add_argument("--service", metavar="NAME", help="only captures of this service")
     one.add_argument("--where", metavar="SQL", help="only captures that fulfil this: \"version = '4.2' and region = 'eu'\"")
-    one.add_argument("--engine", default="duckdb", metavar="NAME", help="duckdb [duckdb]")
+    one.add_argument("--engine", default="duckdb", metavar="NAME",
+                     help="what answers: duckdb, local-spark, spark://HOST:PORT, sc://HOST:PORT, spark (as spark-defaults.conf says) [duckdb]")
     one.add_argument("--json", action="store_true", help="print JSON")
     _judging(one)
     one.set_defaults(verb=run)
@@ -119,6 +121,7 @@ def _fleet(given: argparse.Namespace) -> Any:
 
     fleet = Fleet(given.source, since=given.since, until=given.until, service=given.service, where=given.where,
                   engine=given.engine, **_options(given))
+    atexit.register(fleet.close)
     for note in fleet.notes:
         sql.tell(f"fleet: {note}")
     return fleet
@@ -232,7 +235,8 @@ def _report(done: int, of: int) -> None:
 
 
 def _missing(error: ImportError) -> int:
-    sql.tell(f"fleet: {error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[fleet]'")
+    extra = "spark" if (error.name or "").partition(".")[0] in ("pyspark", "py4j", "grpc") else "fleet"
+    sql.tell(f"fleet: {error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[{extra}]'")
     return USAGE
 
 

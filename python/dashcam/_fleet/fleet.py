@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 from dashcam import reading
 from dashcam._fleet.ask import answers, captures, differing, page, questions
 from dashcam._fleet.tables import engine, indexing
-from dashcam._fleet.tables.duck import DuckDb
 from dashcam.reading import CaptureError
 
 if TYPE_CHECKING:
     import duckdb
     import ibis.expr.types as ir
+    from pyspark.sql import SparkSession  # pyright: ignore[reportMissingImports]
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 NAMES = ("captures", "findings", "requests", "parts", "rollups", "refused")
@@ -44,7 +44,7 @@ class Fleet:
     def __init__(
         self, uri: str | os.PathLike[str], *, since: str | datetime.datetime | None = None,
         until: str | datetime.datetime | None = None, service: str | None = None, where: str | None = None,
-        engine: str = "duckdb", now: datetime.datetime | None = None, **options: Any,
+        engine: str | SparkSession = "duckdb", now: datetime.datetime | None = None, **options: Any,
     ) -> None:
         now = now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
         self._now = now
@@ -127,8 +127,9 @@ class Fleet:
         return page.page(page.data(self._asked(), f"Fleet {self.uri}", top, self._captures()))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over the tables, each row once, after the filters; and nothing
-        else. Raises ValueError for a wrong query."""
+        """The rows of a query over the tables, each row once, after the filters. It is in the
+        engine's own SQL. DuckDB sees nothing else; Spark what its session may see. Raises ValueError
+        for a wrong query."""
         for name in NAMES:
             self._engine.view(name, self.tables[name])
         return self._engine.sql(query)
@@ -145,6 +146,16 @@ class Fleet:
             raise CaptureError(f"{capture}: is on the host {place.host}, as {place.name}; wanted a capture of this machine")
         return reading.open(place.name, native_names=native_names)
 
+    def close(self) -> None:
+        """Ends the engine, and a Spark session that was started for it."""
+        self._engine.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     def _asked(self) -> questions.Asked:
         if self._kept is None:
             self._kept = questions.asked(self._chosen, self._engine.keep)
@@ -157,9 +168,9 @@ class Fleet:
         return f"<dashcam fleet {self.uri!r}>"
 
 
-def open_engine(name: str, source: indexing.Source) -> DuckDb:
+def open_engine(given: str | SparkSession, source: indexing.Source) -> engine.Engine:
     """Opens an engine; a function of its own since `engine` is a keyword of `Fleet`."""
-    return engine.opened(name, source)
+    return engine.opened(given, source)
 
 
 def time(given: str | datetime.datetime | None, now: datetime.datetime, what: str) -> datetime.datetime | None:

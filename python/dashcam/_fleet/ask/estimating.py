@@ -19,6 +19,7 @@ request's causes; intervals are over hosts and show what this costs.
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import ibis
@@ -30,6 +31,13 @@ COUNTED = ("service", "host", "run", "from_utc", "number", "request")
 STRATUM = ("service", "version", "request", "hour")
 HOUR_SECONDS = 3600
 SUMS = ("total", "slow", "failed", "excess_ns")
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def unix_micros(time: datetime.datetime) -> int:
+    """Microseconds since 1970, by Spark's function; DuckDB has a macro of that name. Seconds would
+    be rounded in one engine and cut off in the other."""
+    raise NotImplementedError(time)
 
 
 def strata(rollups: ir.Table) -> ir.Table:
@@ -48,8 +56,8 @@ def seen(requests: ir.Table, captures: ir.Table, process: tuple[str, ...]) -> ir
         group_by=[*process, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
     own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
     # Requests are counted in the hour in which they end.
-    end = own.begin_utc.epoch_seconds() + own.duration_ns.cast("float64") / 1e9
-    keyed = own.mutate(version=own.version.fill_null(""), request=own.request.fill_null(""), hour=_hour(end))
+    end_us = unix_micros(own.begin_utc).cast("float64") + own.duration_ns.cast("float64") / 1e3
+    keyed = own.mutate(version=own.version.fill_null(""), request=own.request.fill_null(""), hour=_hour(end_us / 1e6))
     return keyed.group_by(["capture", *STRATUM]).agg(count=keyed.count(), excess_ns=keyed.excess_ns.sum().cast("int64"))
 
 

@@ -1,4 +1,4 @@
-"""The questions, each written once as Ibis expressions: DuckDB answers them here, and Spark could.
+"""The questions, each written once as Ibis expressions, for DuckDB and Spark.
 
 How it works: `Tables` holds an expression for each table, after the filters. `asked` calculates what
 all questions need, once; the engine keeps it. A question is a few more expressions, whose rows
@@ -7,8 +7,12 @@ all questions need, once; the engine keeps it. A question is a few more expressi
 What it promises: a capture counts once, however often it was indexed: the rows by the newest rules
 are used. A slow request counts once: captures of one process overlap, so a request may be in
 several. It is counted in the capture that has most of it; what a capture's causes weigh is reduced
-by the part of its excess that other captures have. Ties are decided by the capture's id, so every
-engine gives the same rows.
+by the part of its excess that other captures have.
+
+Every engine gives the same rows; sums of floating-point numbers differ in their last digits. So
+ties are decided by the capture's id; no number depends on the order of rows, since a cluster
+calculates the rows of a lost machine again; and no amount is cast to an integer, which engines
+round in different ways.
 """
 
 # Ibis has no types; what pyright infers from its source is wrong.
@@ -142,7 +146,7 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
     `own_slow` are what these stand for (`estimating`). Findings, but for those without a name, get
     `weight_ns`, `seen_ns` and `weight_slow`: their part of it."""
     narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
-    captures = keep("asked_overlapping", _overlapping(narrow).mutate(capture=ibis.row_number().over()))
+    captures = keep("asked_overlapping", _overlapping(narrow).mutate(capture=ibis.row_number().over(order_by="capture_id")))
     own = _own(tables.requests, captures)
     joined = captures.left_join(own, "capture").drop("capture_right")
     alone = ~joined.is_overlapping
@@ -184,7 +188,7 @@ def _estimated(
     strata = keep("asked_strata", estimating.strata(tables.rollups))
     seen = keep("asked_seen", estimating.seen(tables.requests, known, PROCESS))
     joined = captures.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
-    own = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0).cast("int64"), own_slow=joined.scaled_count.fill_null(0.0))
+    own = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0), own_slow=joined.scaled_count.fill_null(0.0))
     return own.drop("scaled_ns", "scaled_count"), keep("asked_uncaptured", estimating.uncaptured(seen, strata))
 
 
@@ -196,8 +200,9 @@ def counts(all_: Asked) -> ir.Table:
 def _overlapping(captures: ir.Table) -> ir.Table:
     """Which captures may share a slow request with another one of their process: a later capture
     has slow requests that began before an earlier one was made."""
-    before = ibis.window(group_by=list(PROCESS), order_by="captured_utc", preceding=(None, 1))
-    after = ibis.window(group_by=list(PROCESS), order_by="captured_utc", following=(1, None))
+    order = ["captured_utc", "capture_id"]
+    before = ibis.window(group_by=list(PROCESS), order_by=order, preceding=(None, 1))
+    after = ibis.window(group_by=list(PROCESS), order_by=order, following=(1, None))
     earlier = captures.captured_utc.max().over(before)
     later = captures.first_slow_utc.min().over(after)
     is_shared = (captures.first_slow_utc < earlier).fill_null(False) | (later <= captures.captured_utc).fill_null(False)

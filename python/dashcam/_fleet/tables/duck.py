@@ -1,7 +1,7 @@
 """DuckDB, in this process, answers the questions.
 
 How it works: the tables are registered as Arrow datasets, so DuckDB asks for the columns and days
-that it needs and reaches no file by itself. Ibis expressions over these names are the questions.
+that it needs and reaches no file by itself.
 
 What it promises: a query sees the fleet's tables and nothing else: no files, no network, no
 extensions.
@@ -17,11 +17,13 @@ import ibis.expr.types as ir
 
 from dashcam._fleet.rows import schema
 from dashcam._fleet.tables import indexing, store
-from dashcam._fleet.tables.engine import STORED, QueryError, age
+from dashcam._fleet.tables.engine import STORED, Engine, QueryError
 
 if TYPE_CHECKING:
     from ibis.backends.duckdb import Backend
 
+# Functions of Spark that questions use.
+MACROS = ("CREATE TEMP MACRO unix_micros(t) AS epoch_us(t)",)
 LOCKED = (
     # A progress bar would appear among the result's rows.
     "enable_progress_bar = false", "python_enable_replacements = false", "enable_external_access = false",
@@ -30,7 +32,7 @@ LOCKED = (
 )
 
 
-class DuckDb:
+class DuckDb(Engine):
     """The fleet's tables in DuckDB."""
 
     def __init__(self, source: indexing.Source) -> None:
@@ -41,6 +43,8 @@ class DuckDb:
             self.connection.register(STORED + name, dataset)
         if source.live is not None:
             self.connection.register(STORED + "live", indexing.live_rows(source.live))
+        for macro in MACROS:
+            self.connection.execute(macro)
         for setting in LOCKED:
             try:
                 self.connection.execute(f"SET {setting}")
@@ -50,16 +54,9 @@ class DuckDb:
                     raise QueryError(str(error)) from None
 
     def stored(self, name: str) -> ir.Table:
-        """A table as it is stored."""
         return self.backend.table(STORED + name)
 
-    def rules(self) -> list[str]:
-        """Versions of the rules that captures were judged by, oldest first."""
-        found = self.stored("captures").select("rules_version").distinct().to_pyarrow()["rules_version"].to_pylist()
-        return sorted(found, key=age)
-
     def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
-        """Names an expression, so that SQL can use it; only the rows that fulfil `condition`."""
         query = ibis.to_sql(expression, dialect="duckdb")
         behind = f" WHERE ({condition})" if condition else ""
         try:
@@ -69,13 +66,11 @@ class DuckDb:
             raise QueryError(str(error)) from None
 
     def keep(self, name: str, expression: ir.Table) -> ir.Table:
-        """Calculates an expression and keeps its rows."""
         query = ibis.to_sql(expression, dialect="duckdb")
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
         return self.backend.table(name)
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over `captures`, `findings`, `requests`, `rollups` and `refused`."""
         try:
             answer: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
         except duckdb.Error as error:
@@ -83,3 +78,6 @@ class DuckDb:
         if answer is None:
             raise QueryError(f"found {query!r}, wanted a query, like \"select service, count(*) from captures group by service\"")
         return answer
+
+    def close(self) -> None:
+        self.connection.close()
