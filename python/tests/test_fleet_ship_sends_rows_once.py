@@ -225,6 +225,9 @@ def test_wrong_words_are_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert wanted in capsys.readouterr().err
     code, _, err = ship(capsys, tmp_path / "none" / "none", tmp_path)
     assert code == 3 and "found no folder" in err
+    (tmp_path / "file").write_text("")
+    code, _, err = ship(capsys, tmp_path, tmp_path / "fleet", "--state", tmp_path / "file" / "state")
+    assert code == 3 and "file/state: Not a directory; wanted a place that can be written (--state FILE)" in err
     code, _, err = ship(capsys, tmp_path, "ftp://x/y")
     assert code == 3 and "wanted a folder, or an address like s3://bucket/fleet" in err
 

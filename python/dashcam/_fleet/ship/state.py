@@ -85,7 +85,11 @@ def place(source: Path, dest: str) -> Path:
 def locked(path: Path, stop: threading.Event) -> Iterator[bool]:
     """Waits until no other `ship` uses this state; False: `stop` was set meanwhile. Raises OSError
     if it cannot be written."""
-    with open(path.with_name(f"{path.name}.lock"), "w") as file:
+    try:
+        file = open(path.with_name(f"{path.name}.lock"), "w")
+    except OSError as error:
+        raise OSError(f"{path}: {error.strerror}; wanted a place that can be written (--state FILE)") from None
+    with file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
