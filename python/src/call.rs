@@ -47,6 +47,16 @@ pub unsafe fn guarded(
     })
 }
 
+/// Raises TypeError; NULL.
+///
+/// Safety: the caller holds the GIL.
+#[cold]
+pub unsafe fn wrong_call(text: &'static CStr) -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL.
+    unsafe { ffi::PyErr_SetString(ffi::PyExc_TypeError, text.as_ptr()) };
+    std::ptr::null_mut()
+}
+
 /// Runs code that does not raise; a panic of ours gives `otherwise`.
 #[inline]
 pub fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {

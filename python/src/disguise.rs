@@ -16,7 +16,7 @@ use std::os::raw::{c_int, c_void};
 use pyo3::ffi;
 
 use crate::call::{leaked, method};
-use crate::moments::slot;
+use crate::types::slot;
 
 /// An object that represents another.
 pub(crate) trait Disguise: 'static {

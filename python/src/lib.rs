@@ -24,6 +24,7 @@ mod process;
 mod safe_point;
 mod streams;
 mod traces;
+mod types;
 mod under_gil;
 
 use pyo3::prelude::*;

@@ -15,8 +15,8 @@
 //!
 //! | place | when it runs | what it does |
 //! | --- | --- | --- |
-//! | `moments/object.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |
-//! | `moments/object.rs` `clear` | collector | releases the attributes |
+//! | `moments/making.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |
+//! | `moments/making.rs` `clear` | collector | releases the attributes |
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
 //! | `moments/awaited.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
 //! | `moments/asgi.rs` `dealloc` | last reference to a `send` | releases the server's |

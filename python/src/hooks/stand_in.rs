@@ -13,7 +13,7 @@
 //! Missing on purpose: garbage collection visits its references, but does not clear them: the held
 //! objects are made before it, and have no reference to it.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -24,19 +24,13 @@ use super::{Arguments, Hook, Original, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::kept::word;
-use crate::moments::{class_of, slot, visit_all};
+use crate::moments::visit_all;
+use crate::types::{class_of, slot, Class};
 
-/// Both types; NULL before they are made.
-struct Types {
-    stand_in: Cell<*mut ffi::PyTypeObject>,
-    plain: Cell<*mut ffi::PyTypeObject>,
-}
-
-// SAFETY: only the GIL's holder accesses it. There is one GIL, since the module refuses to be
-// imported into another interpreter.
-unsafe impl Sync for Types {}
-
-static TYPES: Types = Types { stand_in: Cell::new(null_mut()), plain: Cell::new(null_mut()) };
+/// Stand-ins.
+static STAND_IN: Class = Class::new();
+/// Callables for functions past their hooks.
+static PLAIN: Class = Class::new();
 
 /// An object that represents a callable.
 #[repr(C)]
@@ -61,7 +55,7 @@ impl Disguise for StandIn {
 /// Whether an object is of one of the two types.
 pub(super) fn is_one(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the GIL is held.
-    unsafe { ffi::Py_TYPE(object.as_ptr()) == TYPES.stand_in.get() }
+    unsafe { ffi::Py_TYPE(object.as_ptr()) == STAND_IN.get() }
 }
 
 /// A stand-in for `function`.
@@ -73,12 +67,12 @@ pub(super) fn new<'py>(
         hook.plain = function.clone().into_ptr();
     }
     let original = Original { function: function.as_ptr(), past: None };
-    make(function.py(), TYPES.stand_in.get(), original, Some(hook))
+    make(function.py(), STAND_IN.get(), original, Some(hook))
 }
 
 /// A callable for the function past its hook in place.
 pub(super) fn plain(py: Python<'_>, original: Original) -> PyResult<Bound<'_, PyAny>> {
-    make(py, TYPES.plain.get(), original, None)
+    make(py, PLAIN.get(), original, None)
 }
 
 fn make(
@@ -201,7 +195,7 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
     let size = size_of::<StandIn>();
     let plain = class_of(py, c"dashcam._native.Plain", size, flags, common())?;
-    TYPES.plain.set(plain);
+    PLAIN.set(plain);
     let mut binding = common();
     binding.push(slot(ffi::Py_tp_descr_get, bind as *const c_void));
     let flags = flags | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR;
@@ -209,6 +203,6 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     // SAFETY: made just now, and never freed; the name is static, and this field does not own the
     // name it replaces. With this name its type prints like a function's.
     unsafe { (*class).tp_name = c"function".as_ptr() };
-    TYPES.stand_in.set(class);
+    STAND_IN.set(class);
     Ok(())
 }

@@ -38,19 +38,18 @@ use sys::cell::StaticRef;
 use super::arrivals::{begin_asgi, item};
 use super::aside::Aside;
 use super::awaited::{pass, pass_lazily, visit_all, Role};
-use super::bound::wrong_call;
-use super::object::{class_of, slot, Pool};
 use super::request;
-use crate::call::{quietly, Definition};
+use crate::call::{quietly, wrong_call, Definition};
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::made;
 use crate::process::recording;
+use crate::types::{class_of, slot, Class};
 
 /// The type of `Sender`.
-static SENDER: Pool = Pool::new();
+static SENDER: Class = Class::new();
 
 /// A `send` for the application.
 #[repr(C)]
@@ -82,7 +81,7 @@ impl Sender {
     pub unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
         // SAFETY: the type has room for a `Sender`; all fields are set before the object is shared.
         unsafe {
-            let made: *mut Sender = ffi::PyObject_GC_New(SENDER.class.get());
+            let made: *mut Sender = ffi::PyObject_GC_New(SENDER.get());
             if !made.is_null() {
                 ffi::Py_INCREF(inner);
                 (&raw mut (*made).call).write(Some(call));
@@ -489,6 +488,6 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
     ]);
     let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
     let class = class_of(py, c"dashcam._native.AsgiSend", size_of::<Sender>(), flags, slots)?;
-    SENDER.class.set(class);
+    SENDER.set(class);
     Ok(())
 }

@@ -27,17 +27,16 @@ use pyo3::prelude::*;
 
 use super::asgi::Sender;
 use super::aside::Aside;
-use super::bound::wrong_call;
-use super::object::{class_of, slot, Pool};
 use super::steps::{awaitable, found, returned, sent, thrown, thrown_all, told, Step};
 use super::{arrivals, request};
-use crate::call::{leaked, method, none, quietly};
+use crate::call::{leaked, method, none, quietly, wrong_call};
 use crate::disguise::{let_go, weak_member};
 use crate::hooks::note;
 use crate::kept::word;
+use crate::types::{class_of, slot, Class};
 
 /// The type of `Passing`.
-static PASSING: Pool = Pool::new();
+static PASSING: Class = Class::new();
 
 /// The meaning of an awaitable's end.
 #[derive(Clone, Copy, PartialEq)]
@@ -162,7 +161,7 @@ unsafe fn pass_with(
     // SAFETY: the caller holds the GIL and all objects. The memory of a `Passing` is not shared
     // before all fields are set; without that it is freed with the reference to its type.
     unsafe {
-        let class = PASSING.class.get();
+        let class = PASSING.get();
         let passing: *mut Passing = ffi::PyObject_GC_New(class);
         if passing.is_null() {
             // The program's own object is awaited, by no request of ours.
@@ -561,6 +560,6 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
     // The sampler finds it by this name.
     let name = c"dashcam._native.Passing";
     let class = class_of(py, name, size_of::<Passing>(), ffi::Py_TPFLAGS_HAVE_GC, slots)?;
-    PASSING.class.set(class);
+    PASSING.set(class);
     Ok(())
 }

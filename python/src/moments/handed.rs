@@ -22,14 +22,14 @@ use pyo3::prelude::*;
 
 use super::aside::Aside;
 use super::awaited::visit_all;
-use super::object::{class_of, slot, Pool};
 use super::tasks::{task_begin, task_end};
 use crate::call::quietly;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::process::arm_late;
+use crate::types::{class_of, slot, Class};
 
 /// The type.
-static WORK: Pool = Pool::new();
+static WORK: Class = Class::new();
 
 #[repr(C)]
 struct Work {
@@ -57,7 +57,7 @@ pub fn work<'py>(request: u64, function: &Bound<'py, PyAny>) -> PyResult<Bound<'
     let py = function.py();
     // SAFETY: the type has room for a `Work`; all fields are set before the object is shared.
     unsafe {
-        let made: *mut Work = ffi::PyObject_GC_New(WORK.class.get());
+        let made: *mut Work = ffi::PyObject_GC_New(WORK.get());
         if made.is_null() {
             return Err(PyErr::fetch(py));
         }
@@ -126,6 +126,6 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
         slot(ffi::Py_tp_members, members),
     ]);
     let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    WORK.class.set(class_of(py, c"dashcam._native.Work", size_of::<Work>(), flags, slots)?);
+    WORK.set(class_of(py, c"dashcam._native.Work", size_of::<Work>(), flags, slots)?);
     Ok(())
 }

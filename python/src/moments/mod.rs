@@ -18,9 +18,12 @@ mod aside;
 mod attributes;
 mod awaited;
 mod bound;
+mod entering;
 mod given;
 mod handed;
+mod making;
 mod object;
+mod pool;
 mod quick;
 mod request;
 mod served;
@@ -39,6 +42,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::call::{add_functions, guarded, leaked, method, none};
 use crate::kept::word;
+use crate::types::slot;
 use crate::{made, names};
 use given::{exactly, read};
 use object::{Kind, Moment};
@@ -50,7 +54,6 @@ pub use asgi::asgi_on;
 pub(crate) use awaited::visit_all;
 pub use awaited::{handling, seen};
 pub use handed::work;
-pub(crate) use object::{class_of, slot};
 pub use quick::{names_path, names_route};
 pub use request::{
     current_request, request_begin, request_end, request_enter, request_failed, request_rename,
@@ -103,7 +106,7 @@ unsafe extern "C" fn make<K: Kind>(
             return guarded(|py| make_slowly::<K>(py, args, count, keywords));
         }
         ffi::Py_INCREF(*args);
-        let made = object::new::<K>(*args);
+        let made = making::new::<K>(*args);
         if !keywords.is_null() && !made.is_null() {
             for at in 0..ffi::PyTuple_GET_SIZE(keywords) {
                 // Keywords are strs, and all differ.
@@ -151,7 +154,7 @@ unsafe fn make_slowly<K: Kind>(
 fn new<'py, K: Kind>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     let name = exactly(name)?;
     // SAFETY: exactly a str, whose reference is handed over; NULL is fetched as MemoryError.
-    unsafe { Bound::from_owned_ptr_or_err(py, object::new::<K>(name.into_ptr()).cast()) }
+    unsafe { Bound::from_owned_ptr_or_err(py, making::new::<K>(name.into_ptr()).cast()) }
 }
 
 /// A function that enters an object like `made` around each call of `function`.
@@ -196,7 +199,7 @@ unsafe extern "C" fn again<K: Kind>(
     unsafe {
         let old = &*object.cast::<Moment>();
         ffi::Py_INCREF(old.name.get());
-        let made = object::new::<K>(old.name.get());
+        let made = making::new::<K>(old.name.get());
         if !made.is_null() {
             for at in 0..old.count.get() as usize {
                 (*made).push(old.keys[at].get(), old.values[at].get());
@@ -314,15 +317,17 @@ fn add_type<K: Kind>(
         slot(ffi::Py_tp_methods, methods.cast()),
         slot(ffi::Py_tp_getset, getters.leak().as_ptr().cast()),
     ];
-    object::make_type::<K>(module, slots)
+    making::make_type::<K>(module, slots)
 }
 
 /// The memory kept for the next spans is released with the module's dict, at the interpreter's end.
 unsafe extern "C" fn end(_capsule: *mut ffi::PyObject) {
-    object::empty::<Spans>();
-    object::empty::<Requests>();
     // SAFETY: CPython destroys a capsule with the GIL held.
-    names::forget(unsafe { Python::assume_attached() });
+    unsafe {
+        Spans::pool().empty();
+        Requests::pool().empty();
+        names::forget(Python::assume_attached());
+    }
 }
 
 /// Adds functions and types to the module.

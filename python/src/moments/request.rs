@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::attributes;
-use super::object::{Kind, Moment, Pool};
+use super::object::{Kind, Moment};
+use super::pool::Pool;
 use super::span::{with_attributes, with_kind};
 use crate::event_loop;
 use crate::made::Id;
@@ -18,14 +19,14 @@ use crate::safe_point;
 /// Requests.
 pub(super) struct Requests;
 
-static POOL: Pool = Pool::new();
+static POOL: Pool<Moment> = Pool::new();
 
 impl Kind for Requests {
     const TYPE: &'static CStr = c"dashcam._native.Request";
     const NOUN: &'static str = "request";
 
     #[inline]
-    fn pool() -> &'static Pool {
+    fn pool() -> &'static Pool<Moment> {
         &POOL
     }
 

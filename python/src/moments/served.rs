@@ -27,9 +27,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use super::bound::wrong_call;
 use super::{arrivals, attributes, request};
-use crate::call::{fetched, function_of, method, quietly};
+use crate::call::{fetched, function_of, method, quietly, wrong_call};
 use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;

@@ -9,7 +9,8 @@ use recorder::{Attribute, OpenPlace, Recorder};
 
 use super::attributes;
 use super::given::read;
-use super::object::{Kind, Moment, Pool};
+use super::object::{Kind, Moment};
+use super::pool::Pool;
 use crate::call::{guarded, none, quietly};
 use crate::names;
 use crate::process::recording;
@@ -17,14 +18,14 @@ use crate::process::recording;
 /// Spans.
 pub(super) struct Spans;
 
-static POOL: Pool = Pool::new();
+static POOL: Pool<Moment> = Pool::new();
 
 impl Kind for Spans {
     const TYPE: &'static CStr = c"dashcam._native.Span";
     const NOUN: &'static str = "span";
 
     #[inline]
-    fn pool() -> &'static Pool {
+    fn pool() -> &'static Pool<Moment> {
         &POOL
     }
 

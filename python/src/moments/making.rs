@@ -1,0 +1,124 @@
+//! The life of spans and requests as objects of Python: where their memory comes from.
+//!
+//! How it works: memory of dead objects goes into a pool. What it promises: nothing is allocated
+//! for a span while the pool has one. Missing on purpose: their layout (`object`).
+
+use std::os::raw::{c_int, c_void};
+use std::ptr::null_mut;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use recorder::OpenPlace;
+
+use super::bound::Bound;
+use super::entering;
+use super::object::{Kind, Moment};
+use crate::types::{class_of, slot};
+
+/// A new object with one reference; NULL and MemoryError. `name`: exactly a str; its reference is
+/// taken over, also on failure.
+///
+/// Safety: the GIL is held; the types have been made.
+#[inline]
+pub(super) unsafe fn new<K: Kind>(name: *mut ffi::PyObject) -> *mut Moment {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let kept = K::pool().take();
+        let made = if kept.is_null() { allocate::<K>() } else { kept };
+        match made.is_null() {
+            true => ffi::Py_DECREF(name),
+            false => (*made).name.set(name),
+        }
+        made
+    }
+}
+
+#[cold]
+unsafe fn allocate<K: Kind>() -> *mut Moment {
+    // SAFETY: the type has room for a `Moment` and nothing behind it; nothing else refers to a new
+    // object. The collector does not track it before `track`.
+    unsafe {
+        let made: *mut Moment = ffi::PyObject_GC_New(K::pool().class.get());
+        if !made.is_null() {
+            // Behind Python's own head.
+            let head = size_of::<ffi::PyObject>();
+            made.cast::<u8>().add(head).write_bytes(0, size_of::<Moment>() - head);
+            (*made).enter = Bound::of(entering::enter::<K>, made.cast());
+            (*made).exit = Bound::of(entering::exit::<K>, made.cast());
+        }
+        made
+    }
+}
+
+unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
+    unsafe {
+        let moment = &*object.cast::<Moment>();
+        if moment.tracked.replace(false) {
+            ffi::PyObject_GC_UnTrack(object.cast());
+        }
+        if moment.count.get() > 0 {
+            moment.drop_attributes();
+        }
+        ffi::Py_XDECREF(moment.name.replace(null_mut()));
+        // A span that was entered and never left: captures must not show it as open any more.
+        recorder::end_span(moment.place.replace(OpenPlace::NONE), moment.begin_ns.replace(0));
+        moment.id.set(0);
+        moment.extra.set(0);
+        let class = ffi::Py_TYPE(object);
+        if !K::pool().keep(object.cast()) {
+            ffi::PyObject_GC_Del(object.cast());
+        }
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the collector with an object of ours, under the GIL. Names and keys are
+    // strs, which hold nothing.
+    unsafe {
+        let moment = &*object.cast::<Moment>();
+        for value in &moment.values {
+            let value = value.get();
+            if !value.is_null() {
+                let stop = visit(value, arg);
+                if stop != 0 {
+                    return stop;
+                }
+            }
+        }
+        visit(ffi::Py_TYPE(object).cast(), arg)
+    }
+}
+
+unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
+    // SAFETY: as `traverse`.
+    unsafe { (*object.cast::<Moment>()).drop_attributes() };
+    0
+}
+
+/// Makes the type of a kind, with these further slots, and fills its pool from now on.
+pub(super) fn make_type<K: Kind>(
+    module: &pyo3::Bound<'_, PyModule>,
+    mut slots: Vec<ffi::PyType_Slot>,
+) -> PyResult<()> {
+    let py = module.py();
+    slots.extend([
+        slot(ffi::Py_tp_dealloc, dealloc::<K> as *const c_void),
+        slot(ffi::Py_tp_traverse, traverse as *const c_void),
+        slot(ffi::Py_tp_clear, clear as *const c_void),
+    ]);
+    let gc = ffi::Py_TPFLAGS_HAVE_GC;
+    let class = class_of(py, K::TYPE, size_of::<Moment>(), gc, slots)?;
+    K::pool().class.set(class);
+    K::pool().open();
+    entering::put_doors::<K>(py)?;
+    // SAFETY: made just now, and kept by the pool.
+    let class = unsafe { pyo3::Bound::from_borrowed_ptr(py, class.cast()) };
+    module.add(class.getattr("__name__")?.extract::<String>()?.as_str(), class)
+}

@@ -1,0 +1,74 @@
+//! Types that are laid out by hand.
+//!
+//! How it works: a type is made from slots when the module is imported, and kept for ever. What it
+//! promises: it cannot be called from Python; its objects are made by functions of ours only.
+
+use std::os::raw::{c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::call::wrong_call;
+
+/// A type of ours. Relaxed: it is set while the module is imported, before any other thread can
+/// reach a function of the module.
+pub struct Class(AtomicPtr<ffi::PyTypeObject>);
+
+impl Class {
+    /// Not made yet.
+    pub const fn new() -> Class {
+        Class(AtomicPtr::new(null_mut()))
+    }
+
+    /// The type; NULL before it is made.
+    #[inline]
+    pub fn get(&self) -> *mut ffi::PyTypeObject {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// It was made, and is kept for ever.
+    pub fn set(&self, class: *mut ffi::PyTypeObject) {
+        self.0.store(class, Ordering::Relaxed);
+    }
+}
+
+/// A slot of a type.
+pub fn slot(slot: c_int, pfunc: *const c_void) -> ffi::PyType_Slot {
+    ffi::PyType_Slot { slot, pfunc: pfunc.cast_mut() }
+}
+
+/// Makes a type that cannot be called.
+pub fn class_of(
+    py: Python<'_>,
+    name: &'static std::ffi::CStr,
+    size: usize,
+    flags: std::os::raw::c_ulong,
+    mut slots: Vec<ffi::PyType_Slot>,
+) -> PyResult<*mut ffi::PyTypeObject> {
+    slots.push(slot(ffi::Py_tp_new, no_new as *const c_void));
+    slots.push(slot(0, null()));
+    let mut spec = ffi::PyType_Spec {
+        name: name.as_ptr(),
+        basicsize: size as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | flags) as _,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the spec is complete and copied by the call; the name is never freed.
+    let class = unsafe { ffi::PyType_FromSpec(&mut spec) };
+    match class.is_null() {
+        true => Err(PyErr::fetch(py)),
+        false => Ok(class.cast()),
+    }
+}
+
+unsafe extern "C" fn no_new(
+    _class: *mut ffi::PyTypeObject,
+    _args: *mut ffi::PyObject,
+    _keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL.
+    unsafe { wrong_call(c"made by dashcam.span() and dashcam.request() only") }
+}
