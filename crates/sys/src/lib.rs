@@ -31,7 +31,7 @@ mod process;
 
 pub use files::{shared_log, whole_file, whole_folder};
 pub(crate) use forksafe::latch;
-pub use forksafe::{cell, claim, nap, shelf, turns};
+pub use forksafe::{addresses, cell, claim, nap, shelf, turns};
 pub use memory::{barrier, map, mapped, mem, reserve, room};
 pub use net::{connecting, local, send, socket};
 pub(crate) use proc::kept;

@@ -5,6 +5,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
+//! | addresses | words by addresses that are never used again |
 //! | cell | a place for an object that is set rarely and read often |
 //! | shelf | a set that only grows |
 //! | claim | a lock that names its process, and is free in a child |
@@ -16,6 +17,7 @@
 //! instant could not go on from. What is missing on purpose: queues, maps, anything that has to be
 //! repaired.
 
+pub mod addresses;
 pub mod cell;
 pub mod claim;
 pub(crate) mod latch;
