@@ -27,6 +27,8 @@ def explain(error: ImportError) -> str:
         return "another interpreter of this process holds the recorder, and records its threads"
     if not sys.platform.startswith("linux") or sys.implementation.name != "cpython":
         return f"this is {sys.implementation.name} on {sys.platform}"
+    if "t" in getattr(sys, "abiflags", "") and sys.version_info < (3, 14):
+        return "this is a free-threaded build, which CPython supports from 3.14 on: use one, or a build with the GIL"
     folder = os.path.dirname(os.path.abspath(__file__))
     others = sorted(n for n in os.listdir(folder) if n.startswith("_native.") and n.endswith(".so"))
     if others and not any(n.endswith(s) for n in others for s in EXTENSION_SUFFIXES):

@@ -117,6 +117,7 @@ def _hook(native: Any) -> None:
     atexit.register(_before_exit, native)
     native.hook_builtins()
     _name_new_threads(native)
+    _start_threads_apart(native)
     from dashcam import _integrations
 
     _integrations.install(native)
@@ -157,3 +158,17 @@ def _name_new_threads(native: Any) -> None:
         native.hook(threading.Thread, "_set_native_id", after=after)
     except (AttributeError, TypeError) as error:
         notice(f"threading is not as expected, threads bear the kernel's names: {error}")
+
+
+def _start_threads_apart(native: Any) -> None:
+    """A thread may outlive the request it was started in, and the worker of a pool does: where it
+    inherits the context, it works for no request until one is handed over to it.
+    """
+    if not getattr(sys.flags, "thread_inherit_context", False):
+        return
+    import threading
+
+    try:
+        native.hook(threading.Thread, "start", around=native.start_apart)
+    except (AttributeError, TypeError) as error:
+        notice(f"threading is not as expected, threads inherit the request they are started in: {error}")

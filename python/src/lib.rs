@@ -7,8 +7,12 @@
 //! integrations and the settings' surface.
 //!
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
-//! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
+//! at `start`); calls that wait release the GIL. On a free-threaded build the GIL stays off: what
+//! threads share, and what keeps it whole, is in docs/internals/free-threading.md; "the GIL is
+//! held" in a comment means there that the thread is attached, and no more. Missing on purpose:
+//! reading captures.
 
+mod alone;
 mod call;
 mod disguise;
 mod event_loop;
@@ -34,7 +38,7 @@ use pyo3::prelude::*;
 static ALLOCATOR: sys::reserve::Reserve<std::alloc::System> = sys::reserve::Reserve::new();
 
 /// The module.
-#[pymodule(gil_used = true)]
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names::make_kept(module.py())?;
     kept::make_words(module.py())?;

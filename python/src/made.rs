@@ -92,6 +92,19 @@ pub fn tuple<'py>(py: Python<'py>, items: &[Bound<'py, PyAny>]) -> PyResult<Boun
     }
 }
 
+/// The pairs of a dict, copied at once: the program, or another thread, may change it meanwhile.
+pub fn pairs<'py>(
+    dict: &Bound<'py, PyDict>,
+) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    // SAFETY: a dict. Iterating over one that is shared fails where it is changed meanwhile; a copy
+    // is made as one operation.
+    #[cfg(Py_GIL_DISABLED)]
+    let dict = unsafe {
+        owned(dict.py(), ffi::PyDict_Copy(dict.as_ptr()))?.cast_into_unchecked::<PyDict>()
+    };
+    Ok(dict.iter().collect())
+}
+
 /// A number that a function returns.
 pub struct Id(pub u64);
 

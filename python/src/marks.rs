@@ -9,10 +9,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::made;
 use crate::process::wake;
 
 fn pairs(tags: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, String)>> {
-    let list = tags.into_iter().flatten();
+    let list = tags.map_or_else(|| Ok(Vec::new()), made::pairs)?.into_iter();
     list.map(|(key, value)| Ok((key.str()?.extract()?, value.str()?.extract()?))).collect()
 }
 

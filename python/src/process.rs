@@ -19,7 +19,7 @@ use recorder::Recorder;
 use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
 
 use crate::kept::word;
-use crate::made::Text;
+use crate::made::{self, Text};
 use crate::{names, under_gil};
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
@@ -113,7 +113,7 @@ fn settings(config: &Bound<'_, PyDict>) -> PyResult<Vec<(String, String)>> {
     let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         Ok((key.extract()?, value.str()?.extract()?))
     };
-    config.iter().map(pair).collect()
+    made::pairs(config)?.into_iter().map(pair).collect()
 }
 
 /// Stops recording; waits at most two seconds for our threads, without the GIL.

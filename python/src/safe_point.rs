@@ -23,6 +23,8 @@
 //! | `moments/handed.rs` `dealloc` | last reference to handed-over work | releases the function |
 //! | `hooks/stand_in.rs` `dealloc` | last reference to a stand-in | releases callable and hook |
 //! | `moments/wsgi.rs` `impl Drop for Ending` | a body that was not closed | `request::abandon` |
+//! | `moments/held.rs` `impl Drop for Held` | a record was made | releases attributes |
+//! | `alone.rs` `impl Drop for Ends` | end of a critical section | ends it |
 //! | `moments/attributes.rs` `impl Drop for Owned` | end of a scope of ours | releases a str |
 //! | `moments/tasks.rs` `gc_callback` | begin and end of a collection | two stores, or one record |
 //! | `metrics/handle.rs` `dealloc` | last reference to a metric's handle | releases a str |
@@ -51,12 +53,13 @@ use crate::call::quietly;
 
 /// The thread that runs a garbage collection, 0 none. By `pthread_self`, which a fork keeps.
 /// Written by that thread, and compared with the reader's own: a thread always sees its own stores,
-/// so relaxed is enough. There is one collection at a time: the GIL is held where it begins and
-/// CPython refuses a second one.
+/// so relaxed is enough. There is one collection at a time: CPython refuses a second one, without
+/// the GIL, too.
 static COLLECTING: AtomicUsize = AtomicUsize::new(0);
 /// In `COLLECTING`: an unknown thread. No thread's `pthread_self`, which is an address.
 const SOME_THREAD: usize = usize::MAX;
-/// Whether a collection began since this was cleared. Under the GIL, which orders it.
+/// Whether a collection began since this was cleared, on this thread. Up to 3.11 only, under the
+/// GIL.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 /// How collections are observed; empty before recording begins.
 static WATCH: StaticRef<Watch> = StaticRef::empty();
@@ -129,7 +132,11 @@ pub fn collection_ends() {
 #[inline]
 pub fn in_collection(py: Python<'_>) -> bool {
     match WATCH.get() {
-        Some(watch) if !watch.is_in_place() => in_unseen_collection(py, watch),
+        // A list of the program's, which another thread may change meanwhile without the GIL. There
+        // the collector runs between bytecodes only.
+        Some(watch) if !cfg!(Py_GIL_DISABLED) && !watch.is_in_place() => {
+            in_unseen_collection(py, watch)
+        }
         _ => {
             let collecting = COLLECTING.load(Ordering::Relaxed);
             collecting != 0 && (collecting == this_thread() || collecting == SOME_THREAD)

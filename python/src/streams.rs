@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::process;
+use crate::{made, process};
 
 /// An open stream. Closed by `close`, at `stop`, and when it is dropped.
 #[pyclass(module = "dashcam._native", name = "Stream", frozen)]
@@ -28,7 +28,7 @@ impl PyStream {
     fn new(py: Python<'_>, sink: &str, settings: &Bound<'_, PyDict>) -> PyResult<PyStream> {
         process::wake(py);
         let mut config = StreamConfig::to(sink);
-        for (name, value) in settings.iter() {
+        for (name, value) in made::pairs(settings)? {
             let (name, value): (String, String) = (name.extract()?, value.str()?.extract()?);
             config = config.set(&name, &value).map_err(PyValueError::new_err)?;
         }

@@ -7,9 +7,9 @@
 //! garbage collector off meanwhile, as it might run finalizers.
 //!
 //! What it promises: only the interpreter's public API, no layout is assumed; bounded threads and
-//! frames. Missing on purpose: processes with subinterpreters (`sys._current_frames()` makes frame
-//! objects of other interpreters' threads, which breaks their memory from 3.12 on), and threads
-//! that `threading` does not know.
+//! frames; no sample while the GIL is off. Missing on purpose: processes with subinterpreters
+//! (`sys._current_frames()` makes frame objects of other interpreters' threads, which breaks their
+//! memory from 3.12 on), and threads that `threading` does not know.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +82,15 @@ fn is_alone() -> bool {
     }
 }
 
+/// Whether the GIL is held, and so until it is released: a free-threaded build has it at times, or
+/// always (`PYTHON_GIL=1`).
+fn has_gil(py: Python<'_>) -> PyResult<bool> {
+    match cfg!(Py_GIL_DISABLED) {
+        true => py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy(),
+        false => Ok(true),
+    }
+}
+
 /// The kernel's ids of threads, and the interpreter's.
 fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, PyAny>> {
     // A copy: a thread's attribute may be the program's code, and other threads run then.
@@ -112,6 +121,9 @@ fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) 
     let current = py.import("sys")?.getattr("_current_frames")?;
     let mut walker = Walker::new(py, look);
     undisturbed(py, || {
+        if !has_gil(py)? {
+            return Ok(());
+        }
         let frames = current.call0()?;
         for tid in look.wanted() {
             let Some(ident) = known.get(tid) else { continue };

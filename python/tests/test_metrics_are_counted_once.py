@@ -195,3 +195,22 @@ def test_counts_outlive_a_stop_and_windows_follow_each_other(bench: Bench) -> No
     windows = series(shown)["counter orders{}"]
     assert sum(w["count"] for w in windows) == 14 and len(windows) >= 3, windows
     assert all(a["to_ns"] <= b["from_ns"] for a, b in zip(windows, windows[1:])), windows
+
+
+def test_a_name_has_one_handle_whoever_makes_it_first(bench: Bench) -> None:
+    """Calls by name use the handle of a name without a reference of their own: it is never
+    replaced, also where the name's own code makes another one in between."""
+    result = bench.python("""
+        import dashcam
+        inner = []
+        class Name(str):
+            asked = 0
+            def __hash__(self):
+                Name.asked += 1
+                if Name.asked == 2: inner.append(dashcam.counter("orders"))  # looked up, not yet entered
+                return str.__hash__(self)
+        outer = dashcam.counter(Name("orders"))
+        assert Name.asked >= 2 and len(inner) == 1
+        assert outer is inner[0] is dashcam.counter("orders")
+    """)
+    assert result.returncode == 0, result.stderr

@@ -73,6 +73,11 @@ impl Tables {
         self.intern(text, 1000)
     }
 
+    /// The id of a text that has one.
+    pub fn known(&self, text: &str) -> Option<Name> {
+        self.lock().names.get(text).copied()
+    }
+
     /// As `name`, for a settings text of up to 32 KiB.
     pub fn long_text(&self, text: &str) -> Name {
         self.intern(text, 32 * 1024)

@@ -52,8 +52,8 @@ struct Builtin {
     module: &'static str,
     name: &'static str,
     duty: Duty,
-    /// The original definition; NULL: the function is not hooked. Set once, with the GIL held and
-    /// before ours can be called: Release, for a child that is forked at any moment; read with
+    /// The original definition; NULL: the function is not hooked. Set once, before ours can be
+    /// called: Release, for other threads and for a child that is forked at any moment; read with
     /// Acquire.
     before: AtomicPtr<ffi::PyMethodDef>,
 }
@@ -113,8 +113,11 @@ fn put<const N: usize>(py: Python<'_>) -> PyResult<()> {
             flags => return unlike(format!("calling convention {flags:#x}")),
         };
         let ours = Box::new(ffi::PyMethodDef { ml_meth, ..*before });
-        builtin.before.store(before, Ordering::Release);
-        (*object).m_ml = Box::into_raw(ours);
+        // Of threads that come here at once, one hooks.
+        let (release, acquire) = (Ordering::Release, Ordering::Acquire);
+        if builtin.before.compare_exchange(null_mut(), before, release, acquire).is_ok() {
+            (*object).m_ml = Box::into_raw(ours);
+        }
         std::mem::forget(function);
     }
     Ok(())

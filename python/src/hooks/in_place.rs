@@ -8,8 +8,8 @@
 //! there nothing is hooked in place.
 //!
 //! What it promises: the function remains the same object: identity, attributes, type, also for
-//! code that imported it before. Under the GIL; a hooked function is never freed, so an address
-//! belongs to one function.
+//! code that imported it before. A hooked function is never freed, so an address belongs to one
+//! function. Threads that hook one function at once hook it once.
 //!
 //! Missing on purpose: removing a hook. `__init__`, see `hook`.
 
@@ -29,9 +29,9 @@ struct Entry {
     hook: Hook,
 }
 
-/// By address, each at the first free place from its own on. Written with the GIL held, after the
-/// entry's own fields (Release); read with the GIL held, or in a child that was forked at any
-/// moment (Acquire).
+/// By address, each at the first free place from its own on. A place is taken once, with an entry
+/// that is whole (Release); read by any thread, or in a child that was forked at any moment
+/// (Acquire).
 static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(null_mut()) }; PLACES];
 
 #[cfg(Py_3_12)]
@@ -58,6 +58,32 @@ fn find(function: *mut ffi::PyObject) -> Option<&'static Entry> {
     None
 }
 
+enum Entered {
+    Here,
+    /// The function had an entry.
+    Before,
+    /// The table is full.
+    Nowhere,
+}
+
+/// Puts an entry into the table, unless its function has one.
+fn enter(entry: *mut Entry) -> Entered {
+    // SAFETY: made by the caller, and published below at most.
+    let function = unsafe { (*entry).original.function };
+    for place in places(function) {
+        let (release, acquire) = (Ordering::Release, Ordering::Acquire);
+        match place.compare_exchange(null_mut(), entry, release, acquire) {
+            Ok(_) => return Entered::Here,
+            // SAFETY: entries of the table are leaked.
+            Err(other) if unsafe { (*other).original.function } == function => {
+                return Entered::Before;
+            }
+            Err(_) => {}
+        }
+    }
+    Entered::Nowhere
+}
+
 /// Hooks a function, unless it has a hook. Err: it cannot be hooked in place.
 pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hook> {
     let raw = function.as_ptr();
@@ -71,9 +97,6 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     if find(raw).is_some() {
         return Ok(());
     }
-    let Some(place) = places(raw).find(|place| place.load(Ordering::Acquire).is_null()) else {
-        return Err(hook);
-    };
     if !hook.around.is_null() {
         match stand_in::plain(function.py(), Original { function: raw, past }) {
             Ok(plain) => hook.plain = plain.into_ptr(),
@@ -82,8 +105,15 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     }
     // Never freed, like the entry.
     let function = function.clone().into_ptr();
-    let entry = Box::new(Entry { original: Original { function, past }, hook });
-    place.store(Box::into_raw(entry), Ordering::Release);
+    let entry = Box::into_raw(Box::new(Entry { original: Original { function, past }, hook }));
+    match enter(entry) {
+        Entered::Here => {}
+        // By another thread, since `find`: the reference is one too many, for a function that is
+        // never freed.
+        Entered::Before => return Ok(()),
+        // SAFETY: not in the table, so it is still ours alone.
+        Entered::Nowhere => return Err(unsafe { Box::from_raw(entry) }.hook),
+    }
     // SAFETY: a live function that is never freed; the entry is in the table.
     unsafe {
         #[cfg(Py_3_12)]

@@ -29,8 +29,8 @@ mod builtins;
 mod in_place;
 mod stand_in;
 
-use std::cell::Cell;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -163,7 +163,8 @@ struct Hook {
     plain: *mut ffi::PyObject,
     /// Inside of an open request the original is called as if there were no hook.
     outermost: bool,
-    complained: Cell<bool>,
+    /// Relaxed: one notice too many does no harm.
+    complained: AtomicBool,
 }
 
 impl Hook {
@@ -318,7 +319,7 @@ impl Hook {
         let py = unsafe { Python::assume_attached() };
         let error = fetched(py);
         let Ok(error) = unless_it_interrupts(py, error) else { return false };
-        if !self.complained.replace(true) {
+        if !self.complained.swap(true, Ordering::Relaxed) {
             // SAFETY: held by the caller.
             let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
             let name = || function.getattr(word!(py, "__qualname__")).map(|name| name.to_string());
@@ -365,7 +366,7 @@ fn made(
     let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
     let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
     let (plain, outermost) = (null_mut(), false);
-    Hook { before, after, failed, around, plain, outermost, complained: Cell::new(false) }
+    Hook { before, after, failed, around, plain, outermost, complained: AtomicBool::new(false) }
 }
 
 /// Hooks the function `name` of a class or module. A function with a hook keeps that hook.

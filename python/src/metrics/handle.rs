@@ -5,14 +5,15 @@ use std::ffi::CStr;
 use std::os::raw::c_int;
 
 use ::metrics::window::Kind;
-use ::metrics::{registry, Series};
+use ::metrics::Series;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use sys::cell::StaticRef;
 
 use super::arguments::{wrong, Arguments};
-use super::{put, Op, KINDS};
+use super::counting::{self, Words};
+use super::{Op, KINDS};
 use crate::call::{guarded, leaked, method, none};
 use crate::made;
 
@@ -20,13 +21,10 @@ use crate::made;
 #[repr(C)]
 pub(super) struct Handle {
     base: ffi::PyObject,
-    /// The generation `words` belong to; 0 none.
-    mark: Cell<u64>,
-    /// A counter's words in the shard of the GIL's holder.
-    words: Cell<Option<&'static ::metrics::Cell>>,
-    /// None: the series was refused.
+    words: Words,
+    /// None: the series was refused. Set while nothing else has the object.
     series: Cell<Option<&'static Series>>,
-    /// Its name and tags as text, or NULL. Owned.
+    /// Its name and tags as text, or NULL. Owned. Set as `series`.
     text: Cell<*mut ffi::PyObject>,
 }
 
@@ -34,10 +32,7 @@ impl Handle {
     /// Adds to a counter's words, when they are known.
     #[inline]
     fn add(&self, n: i64) -> bool {
-        match self.words.get() {
-            Some(words) if self.mark.get() == registry().mark() => words.add(n),
-            _ => false,
-        }
+        self.words.add(self.series.get(), n)
     }
 
     /// Does `op` with `value` (NULL: none was given). A new reference to None, or NULL and an
@@ -68,33 +63,29 @@ impl Handle {
     }
 
     fn note(&self, py: Python<'_>, op: Op, value: f64) {
-        put(py, self.series.get(), |shard, series| match op {
-            Op::Set => registry().gauge_set(shard, series, value),
-            Op::Change => registry().gauge_add(shard, series, value),
-            _ => registry().value(shard, series, value),
-        });
+        match op {
+            Op::Set => counting::set(py, self.series.get(), value),
+            Op::Change => counting::change(py, self.series.get(), value),
+            _ => counting::value(py, self.series.get(), value),
+        }
     }
 
     fn slowly(&self, py: Python<'_>, op: Op, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let name = || self.series.get().map_or("metric", |series| &*series.id.name);
         match (op, value) {
-            (Op::Add, None) => self.add_slowly(py, 1),
+            (Op::Add, None) => self.words.add_slowly(py, self.series.get(), 1),
             (Op::Add, Some(n)) => match whole(&n) {
                 Some(n) if self.add(n) => (),
-                Some(n) => self.add_slowly(py, n),
+                Some(n) => self.words.add_slowly(py, self.series.get(), n),
                 None => {
                     let n = number(&n).ok_or_else(|| wrong(name(), "n", &n, "int or float"))?;
-                    put(py, self.series.get(), |shard, series| {
-                        registry().count_float(shard, series, n);
-                    });
+                    counting::add_float(py, self.series.get(), n);
                 }
             },
             (Op::Member, Some(member)) => {
                 let member = super::arguments::text(&member)?;
                 let text = made::characters(&member);
-                put(py, self.series.get(), |shard, series| {
-                    registry().member(shard, series, &text);
-                });
+                counting::member(py, self.series.get(), &text);
             }
             (_, Some(value)) => {
                 let wrong = || wrong(name(), "value", &value, "int or float");
@@ -103,17 +94,6 @@ impl Handle {
             (_, None) => (),
         }
         Ok(())
-    }
-
-    /// Adds, and keeps the address of the counter's words until the registry's mark changes.
-    fn add_slowly(&self, py: Python<'_>, n: i64) {
-        put(py, self.series.get(), |shard, series| {
-            registry().count(shard, series, n);
-            if series.rate >= 1.0 && !std::ptr::eq(shard, registry().shared()) {
-                self.words.set(Some(shard.cell(series)));
-                self.mark.set(registry().mark());
-            }
-        });
     }
 }
 

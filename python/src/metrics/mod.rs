@@ -3,26 +3,27 @@
 //!
 //! How it works: functions and types are laid out by hand, since a call costs less than a wrapper
 //! would add. Handles are entered into dicts, by name, and by name, tags and rate together; a call
-//! by name finds its handle there. All threads that hold the GIL count into one shard, because only
-//! one of them runs at a time, and nothing here releases the GIL in the middle of a count; a
-//! counter's handle keeps the address of its words there.
+//! by name finds its handle there. With the GIL all threads count into one shard (`of_holder`),
+//! without it each into its own (`of_threads`).
 //!
 //! What it promises: no lock, no system call, no allocation once a name is known. Wrong types raise
 //! TypeError, a rate outside (0, 1] ValueError; everything else is kept or counted as refused.
 
 mod arguments;
 mod handle;
+#[cfg(not(Py_GIL_DISABLED))]
+mod of_holder;
+#[cfg(Py_GIL_DISABLED)]
+mod of_threads;
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use ::metrics::registry;
 use ::metrics::window::Kind;
-use ::metrics::{registry, Series, Shard};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use sys::cell::StaticRef;
 
 use crate::call::{add_functions, guarded, method, none};
 use crate::kept::Dict;
@@ -30,6 +31,10 @@ use crate::made;
 use crate::process::wake;
 use arguments::Arguments;
 use handle::Handle;
+#[cfg(not(Py_GIL_DISABLED))]
+use of_holder as counting;
+#[cfg(Py_GIL_DISABLED)]
+use of_threads as counting;
 
 /// At most this many handles are remembered with tags or a rate; further ones are looked up in the
 /// registry.
@@ -41,10 +46,6 @@ const KINDS: [Kind; 6] =
 static PLAIN: [Dict; 6] = [const { Dict::new() }; 6];
 /// (name, key, value, ..., rate) -> handle, by kind.
 static TAGGED: [Dict; 6] = [const { Dict::new() }; 6];
-
-/// The shard of the GIL's holder, and the generation it was claimed in. Under the GIL.
-static SHARD: StaticRef<Shard> = StaticRef::empty();
-static SHARD_MARK: AtomicU64 = AtomicU64::new(0);
 
 /// The effect of a call on its series.
 #[derive(Clone, Copy, PartialEq)]
@@ -72,32 +73,6 @@ struct Door {
     argument: &'static str,
 }
 
-/// The shard to count into; None while counting is off. In a forked child the first call starts a
-/// new recorder.
-#[inline]
-fn shard(py: Python<'_>) -> Option<&'static Shard> {
-    let mark = registry().mark();
-    match SHARD_MARK.load(Ordering::Relaxed) == mark {
-        true => SHARD.get(),
-        false => claim(py),
-    }
-}
-
-#[cold]
-fn claim(py: Python<'_>) -> Option<&'static Shard> {
-    wake(py);
-    // Only now: during the start of the recorder another thread may have come here.
-    let mark = registry().mark();
-    if mark == 0 {
-        return None;
-    }
-    if SHARD_MARK.load(Ordering::Relaxed) != mark {
-        SHARD.set(registry().claim().or_else(|| Some(registry().shared())));
-        SHARD_MARK.store(mark, Ordering::Relaxed);
-    }
-    SHARD.get()
-}
-
 /// A call by name.
 #[inline]
 unsafe fn by_name(
@@ -107,7 +82,8 @@ unsafe fn by_name(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: CPython calls with the GIL held, `count` arguments at `args`, and a tuple of keywords
-    // or NULL. The dict and its content are never freed, so the borrowed handle is not either.
+    // or NULL. The dict and its content are never freed nor replaced, so neither is the borrowed
+    // handle.
     unsafe {
         let least = if door.op == Op::Add || door.op == Op::Bind { 1 } else { 2 };
         let most = if door.op == Op::Bind { 1 } else { 2 };
@@ -177,7 +153,7 @@ fn handle_of<'py>(
     let cache = if is_plain { &PLAIN } else { &TAGGED };
     let dict = cache[kind as usize].get().ok_or_else(crate::call::elsewhere)?.bind(py);
     let mut pairs: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = Vec::new();
-    for (key, value) in tags.into_iter().flatten() {
+    for (key, value) in tags.map_or_else(|| Ok(Vec::new()), made::pairs)? {
         pairs.push((arguments::text(&key)?, arguments::text(&value)?));
     }
     let key = match is_plain {
@@ -201,18 +177,23 @@ fn handle_of<'py>(
     let borrowed: Vec<(&str, &str)> = tags.iter().map(|(key, value)| (&**key, &**value)).collect();
     let series = registry().series_of(kind, &made::characters(name), &borrowed, rate);
     let made = handle::make(py, kind, series, name, &tags)?;
-    if series.is_some() && dict.len() < MOST {
-        dict.set_item(&key, &made)?;
+    match series.is_some() && dict.len() < MOST {
+        true => entered(dict, &key, &made),
+        false => Ok(made),
     }
-    Ok(made)
 }
 
-/// Counts a call into a series; `series` None: it was refused.
-fn put(py: Python<'_>, series: Option<&'static Series>, put: impl FnOnce(&Shard, &'static Series)) {
-    match (shard(py), series) {
-        (None, _) => (),
-        (Some(_), None) => registry().refuse_series(),
-        (Some(shard), Some(series)) => put(shard, series),
+/// The handle under this key: `made`, unless another thread was first. An entry is never replaced,
+/// since calls use it without a reference of their own.
+fn entered<'py>(
+    dict: &Bound<'py, PyDict>,
+    key: &Bound<'py, PyAny>,
+    made: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: live objects; the result is borrowed from the dict, which keeps it for ever.
+    unsafe {
+        let kept = ffi::PyDict_SetDefault(dict.as_ptr(), key.as_ptr(), made.as_ptr());
+        Bound::from_borrowed_ptr_or_err(dict.py(), kept)
     }
 }
 

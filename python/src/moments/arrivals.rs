@@ -1,8 +1,9 @@
 //! Requests as servers know them on arrival: method, path, connection, headers.
 //!
 //! How it works: a server's hook makes one call, which does everything that a request needs before
-//! its handler runs. The name is assembled in a buffer that is reused, and its id is found by its
-//! characters, so that a known name costs no allocation.
+//! its handler runs. The name is assembled in a buffer of the thread, which is reused, and its id
+//! is found by its characters among those that the thread knows, so that a known name costs neither
+//! an allocation nor a lock.
 //!
 //! What it promises: nothing here raises, except an exception that interrupts the program
 //! (KeyboardInterrupt) while a connection is asked for its descriptor. At most `MOST_RAW` names are
@@ -11,11 +12,11 @@
 //! Missing on purpose: servers (python/dashcam/_integrations); WSGI's call (`wsgi`).
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -28,22 +29,21 @@ use crate::made::{self, Id};
 use crate::process::recording;
 
 /// At most this many names are made from paths; all others are `METHOD (other)`.
-const MOST_RAW: usize = 500;
-/// At most this many names are remembered; for further ones the recorder is called each time.
-const MOST: usize = 20_000;
+const MOST_RAW: u64 = 500;
+/// At most this many names are remembered by a thread; for further ones the recorder is called each
+/// time.
+const MOST: usize = 2_000;
 /// A part of a path of this length or more is no word.
 const LONG: usize = 33;
 /// Bytes of a file name's ending: `parquet` is the longest in wide use.
 const LONGEST_ENDING: usize = 7;
 
-/// Ids of names assembled here.
+/// Ids of names assembled here, by one thread.
 #[derive(Default)]
 struct Texts {
     /// The epoch of the recorder that gave the ids.
     epoch: u32,
     ids: HashMap<Box<str>, u32, BuildHasherDefault<Words>>,
-    /// How many were made from paths.
-    raw: usize,
     buffer: String,
 }
 
@@ -69,8 +69,23 @@ impl Hasher for Words {
     }
 }
 
-/// Locked for the few instructions of a lookup, by the GIL's holder: nothing ever waits for it.
-static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
+thread_local! {
+    static TEXTS: RefCell<Texts> = RefCell::default();
+}
+
+/// How many names were made from paths, below the epoch of the recorder that has them. Relaxed: it
+/// decides nothing but its own bound.
+static RAW: AtomicU64 = AtomicU64::new(0);
+
+/// Whether one more name may be made from a path.
+fn one_more_raw(epoch: u32) -> bool {
+    let epoch = u64::from(epoch) << 32;
+    let more = |raw: u64| match raw & (u64::MAX << 32) == epoch {
+        true => (raw < epoch + MOST_RAW).then_some(raw + 1),
+        false => Some(epoch + 1),
+    };
+    RAW.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}
 
 /// The source of a name.
 enum Source {
@@ -82,11 +97,10 @@ enum Source {
 
 impl Texts {
     /// The id of `METHOD path`.
-    fn id(&mut self, recorder: &Recorder, method: &str, path: &str, source: Source) -> u32 {
+    fn id(&mut self, recorder: &Recorder, method: &str, path: &str, source: &Source) -> u32 {
         if self.epoch != recorder.epoch() {
             self.epoch = recorder.epoch();
             self.ids.clear();
-            self.raw = 0;
         }
         self.buffer.clear();
         self.buffer.push_str(method);
@@ -102,12 +116,10 @@ impl Texts {
     }
 
     #[cold]
-    fn make(&mut self, recorder: &Recorder, method: &str, source: Source) -> u32 {
-        if matches!(source, Source::Path) {
-            if self.raw >= MOST_RAW {
-                return recorder.request_name(&format!("{method} (other)"));
-            }
-            self.raw += 1;
+    fn make(&mut self, recorder: &Recorder, method: &str, source: &Source) -> u32 {
+        let is_new = || recorder.tables().known(&self.buffer).is_none();
+        if matches!(source, Source::Path) && is_new() && !one_more_raw(recorder.epoch()) {
+            return recorder.request_name(&format!("{method} (other)"));
         }
         let id = recorder.request_name(&self.buffer);
         // A refused name is requested again.
@@ -189,7 +201,10 @@ fn is_file(stem: &str, ending: &str) -> bool {
 }
 
 fn name_id(recorder: &Recorder, method: &str, path: &str, source: Source) -> u32 {
-    TEXTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).id(recorder, method, path, source)
+    let known = TEXTS
+        .try_with(|texts| Some(texts.try_borrow_mut().ok()?.id(recorder, method, path, &source)));
+    // A thread that ends has none any more.
+    known.ok().flatten().unwrap_or_else(|| Texts::default().id(recorder, method, path, &source))
 }
 
 /// Begins a request that arrived on `connection`. 0 when off.

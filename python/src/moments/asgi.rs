@@ -25,10 +25,10 @@
 //! Missing on purpose: work after the response (background tasks), since the client does not wait
 //! for it. Websockets and lifespan are no requests.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -59,10 +59,10 @@ pub(super) struct Sender {
     /// The server's; None for a request that has none. Owned.
     inner: *mut ffi::PyObject,
     weak: *mut ffi::PyObject,
-    /// 0 once it has ended.
-    request: Cell<u64>,
+    /// 0 once it has ended: taking it ends it. Relaxed, as `failed`: nothing else is read by it.
+    request: AtomicU64,
     /// Whether the reply is one of 500 and more.
-    pub failed: Cell<bool>,
+    failed: AtomicBool,
 }
 
 impl Disguise for Sender {
@@ -87,8 +87,8 @@ impl Sender {
                 (&raw mut (*made).call).write(Some(call));
                 (&raw mut (*made).inner).write(inner);
                 (&raw mut (*made).weak).write(null_mut());
-                (&raw mut (*made).request).write(Cell::new(request));
-                (&raw mut (*made).failed).write(Cell::new(false));
+                (&raw mut (*made).request).write(AtomicU64::new(request));
+                (&raw mut (*made).failed).write(AtomicBool::new(false));
                 ffi::PyObject_GC_Track(made.cast());
             }
             made
@@ -97,17 +97,27 @@ impl Sender {
 
     /// From here on it belongs to this request.
     pub fn begin(&self, request: u64) {
-        self.request.set(request);
+        self.request.store(request, Ordering::Relaxed);
     }
 
     /// The id of its request; 0 once it has ended.
     pub fn id(&self) -> u64 {
-        self.request.get()
+        self.request.load(Ordering::Relaxed)
+    }
+
+    /// Whether its reply is a failure is known.
+    pub fn note(&self, failed: bool) {
+        self.failed.store(failed, Ordering::Relaxed);
+    }
+
+    /// The id of its request, which has ended from here on; 0 if it had.
+    fn take(&self) -> u64 {
+        self.request.swap(0, Ordering::Relaxed)
     }
 
     /// Ends the request as `request_end` does.
     pub fn end_as(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
-        match self.request.replace(0) {
+        match self.take() {
             0 => {}
             id => quietly((), || request::request_end(py, id, Some(error))),
         }
@@ -115,15 +125,15 @@ impl Sender {
 
     /// Ends the request.
     pub fn end(&self, py: Python<'_>) {
-        match self.request.replace(0) {
+        match self.take() {
             0 => {}
-            id => quietly((), || request::end(py, id, self.failed.get(), "")),
+            id => quietly((), || request::end(py, id, self.failed.load(Ordering::Relaxed), "")),
         }
     }
 
     /// Ends the request with an error of this type.
     pub fn fail(&self, py: Python<'_>, kind: &str) {
-        match self.request.replace(0) {
+        match self.take() {
             0 => {}
             id => quietly((), || request::end(py, id, true, kind)),
         }
@@ -131,7 +141,7 @@ impl Sender {
 
     /// As `fail`, from a destructor (see `safe_point`).
     pub fn abandon(&self, kind: &str) {
-        match self.request.replace(0) {
+        match self.take() {
             0 => {}
             id => quietly((), || request::abandon(id, true, kind)),
         }
@@ -141,7 +151,7 @@ impl Sender {
     ///
     /// Safety: the GIL is held.
     pub unsafe fn fail_as_set(&self) {
-        if self.request.get() == 0 {
+        if self.id() == 0 {
             return;
         }
         // SAFETY: the GIL is held; the type is held by `aside`.
@@ -406,8 +416,8 @@ unsafe extern "C" fn call(
         let sender = &*object.cast::<Sender>();
         let given = count & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
         let any = given != 0 || !keywords.is_null() && ffi::PyTuple_GET_SIZE(keywords) != 0;
-        let role = match any && sender.request.get() != 0 {
-            true => role_of(*args, sender.failed.get()),
+        let role = match any && sender.id() != 0 {
+            true => role_of(*args, sender.failed.load(Ordering::Relaxed)),
             false => None,
         };
         let made = ffi::PyObject_Vectorcall(sender.inner, args, count, keywords);

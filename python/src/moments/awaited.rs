@@ -29,6 +29,7 @@ use super::asgi::Sender;
 use super::aside::Aside;
 use super::steps::{awaitable, found, returned, sent, thrown, thrown_all, told, Step};
 use super::{arrivals, request};
+use crate::alone::{alone, held};
 use crate::call::{leaked, method, none, quietly, wrong_call};
 use crate::disguise::{let_go, weak_member};
 use crate::hooks::note;
@@ -62,15 +63,17 @@ enum First {
     Begin,
 }
 
-/// The wrapped awaitable.
+/// The wrapped awaitable. Fields that change are accessed by a thread that is `alone` with it.
 #[repr(C)]
 struct Passing {
     base: UnsafeCell<ffi::PyObject>,
-    /// A coroutine, or an iterator. Owned; NULL once an iterator has ended.
+    /// A coroutine, or an iterator. Owned; NULL once an iterator has ended. A coroutine remains.
     inner: Cell<*mut ffi::PyObject>,
-    /// Owned; NULL once it has ended.
-    sender: Cell<*mut Sender>,
+    /// A `Sender`. Owned; NULL once it has ended.
+    sender: Cell<*mut ffi::PyObject>,
     role: Role,
+    /// Whether `inner` is a coroutine.
+    is_coroutine: bool,
     first: Cell<First>,
     /// Judge, scope, transport: each is owned, or NULL; all are NULL once it has ended.
     more: [Cell<*mut ffi::PyObject>; 3],
@@ -188,8 +191,10 @@ unsafe fn pass_with(
                 return error;
             }
         };
+        let is_coroutine = ffi::Py_TYPE(inner) == &raw mut ffi::PyCoro_Type;
         (&raw mut (*passing).inner).write(Cell::new(inner));
-        (&raw mut (*passing).sender).write(Cell::new(sender));
+        (&raw mut (*passing).is_coroutine).write(is_coroutine);
+        (&raw mut (*passing).sender).write(Cell::new(sender.cast()));
         (&raw mut (*passing).role).write(role);
         (&raw mut (*passing).first).write(Cell::new(first));
         (&raw mut (*passing).more).write(more.map(Cell::new));
@@ -217,17 +222,16 @@ impl Passing {
     ///
     /// Safety: the GIL is held, and the caller holds the object.
     unsafe fn step(&self, step: impl FnOnce(*mut ffi::PyObject) -> Step) -> *mut ffi::PyObject {
-        let inner = self.inner.get();
         // SAFETY: promised by the caller. `inner` is held meanwhile: the code that runs may close
         // this object.
         unsafe {
+            let inner = held(self.as_object(), &self.inner);
             if inner.is_null() {
                 let text = c"cannot reuse already awaited coroutine";
                 ffi::PyErr_SetString(ffi::PyExc_RuntimeError, text.as_ptr());
                 return null_mut();
             }
             let py = Python::assume_attached();
-            ffi::Py_INCREF(inner);
             let ended = match self.begin(py) {
                 Ok(()) => step(inner),
                 Err(error) => thrown(inner, error.into_value(py).as_ptr()),
@@ -261,7 +265,8 @@ impl Passing {
 
     /// The action before the first step. Err: the program is interrupted.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
-        let first = self.first.replace(First::Nothing);
+        // SAFETY: attached (`py`); a step is made by a caller that holds the object.
+        let first = unsafe { alone(self.as_object(), || self.first.replace(First::Nothing)) };
         let (Some(sender), [_, scope, transport]) = (self.sender(py), self.more(py)) else {
             return Ok(());
         };
@@ -279,14 +284,16 @@ impl Passing {
     /// The sender, until it has ended; held, since code of the program may end this while it is
     /// used.
     fn sender<'py>(&self, py: Python<'py>) -> Option<Held<'py>> {
-        // SAFETY: owned, if there is one.
-        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.sender.get().cast()) }.map(Held)
+        // SAFETY: attached (`py`); the reference that `held` takes is handed over.
+        unsafe { Bound::from_owned_ptr_or_opt(py, held(self.as_object(), &self.sender)) }.map(Held)
     }
 
     /// Judge, scope and transport.
     fn more<'py>(&self, py: Python<'py>) -> [Option<Bound<'py, PyAny>>; 3] {
-        // SAFETY: each is owned, or NULL.
-        self.more.each_ref().map(|one| unsafe { Bound::from_borrowed_ptr_or_opt(py, one.get()) })
+        // SAFETY: as `sender`.
+        let one =
+            |field| unsafe { Bound::from_owned_ptr_or_opt(py, held(self.as_object(), field)) };
+        self.more.each_ref().map(one)
     }
 
     /// The exception that is set ends the request, if this is its application or handler.
@@ -311,7 +318,7 @@ impl Passing {
         // SAFETY: a live object.
         let value = unsafe { Bound::from_borrowed_ptr(py, value) };
         match (self.role, judge) {
-            (Role::Status(failed), _) => sender.failed.set(failed),
+            (Role::Status(failed), _) => sender.note(failed),
             (Role::Handler, Some(judge)) => match judge.call1((value,)) {
                 Ok(error) => sender.end_as(py, &error),
                 Err(error) => {
@@ -333,28 +340,32 @@ impl Passing {
     /// Safety: the GIL is held; the code that runs may drop the holder of this object, so the
     /// caller holds it too.
     unsafe fn release(&self) {
-        // SAFETY: the references were ours; each field is cleared before its reference is released.
+        let take = |field: &Cell<*mut ffi::PyObject>| field.replace(null_mut());
+        let take_all = || {
+            let inner = if self.is_coroutine { null_mut() } else { take(&self.inner) };
+            (inner, self.more.each_ref().map(take), take(&self.sender))
+        };
+        // SAFETY: promised by the caller. The references were ours; all fields are cleared before
+        // one is released.
         unsafe {
-            if self.coroutine().is_null() {
-                ffi::Py_XDECREF(self.inner.replace(null_mut()));
-            }
-            for one in &self.more {
-                ffi::Py_XDECREF(one.replace(null_mut()));
-            }
-            ffi::Py_XDECREF(self.sender.replace(null_mut()).cast());
+            let (inner, more, sender) = alone(self.as_object(), take_all);
+            ffi::Py_XDECREF(inner);
+            more.into_iter().for_each(|one| ffi::Py_XDECREF(one));
+            ffi::Py_XDECREF(sender);
         }
     }
 
     /// The wrapped coroutine, borrowed; NULL if it is none.
-    ///
-    /// Safety: the GIL is held.
-    unsafe fn coroutine(&self) -> *mut ffi::PyObject {
-        let inner = self.inner.get();
-        // SAFETY: a live object, if there is one.
-        match !inner.is_null() && unsafe { ffi::Py_TYPE(inner) } == &raw mut ffi::PyCoro_Type {
-            true => inner,
+    fn coroutine(&self) -> *mut ffi::PyObject {
+        match self.is_coroutine {
+            true => self.inner.get(),
             false => null_mut(),
         }
+    }
+
+    /// It as a Python object, borrowed.
+    fn as_object(&self) -> *mut ffi::PyObject {
+        self.base.get()
     }
 }
 
@@ -414,13 +425,12 @@ unsafe extern "C" fn close(
             return wrong_call(c"close() takes no arguments");
         }
         let passing = &*object.cast::<Passing>();
-        let inner = passing.inner.get();
+        let inner = match passing.is_coroutine {
+            true => held(object, &passing.inner),
+            false => alone(object, || passing.inner.replace(null_mut())),
+        };
         if inner.is_null() {
             return none();
-        }
-        match passing.coroutine().is_null() {
-            true => passing.inner.set(null_mut()),
-            false => ffi::Py_INCREF(inner),
         }
         let method = found(inner, word!(Python::assume_attached(), "close").as_ptr());
         let mut raised = false;
@@ -451,10 +461,11 @@ impl Passing {
     ///
     /// Safety: the GIL is held.
     unsafe fn abandon(&self) {
-        // SAFETY: owned, until it has ended; the call runs no code of the program.
-        let sender = unsafe { self.sender.get().as_ref() };
-        if let (Role::Application | Role::Handler, Some(sender)) = (self.role, sender) {
-            sender.abandon("GeneratorExit");
+        if matches!(self.role, Role::Application | Role::Handler) {
+            // SAFETY: promised by the caller.
+            if let Some(sender) = self.sender(unsafe { Python::assume_attached() }) {
+                sender.abandon("GeneratorExit");
+            }
         }
     }
 }
@@ -501,7 +512,7 @@ unsafe extern "C" fn traverse(
         let passing = &*object.cast::<Passing>();
         let class = ffi::Py_TYPE(object).cast();
         let [judge, scope, transport] = passing.more.each_ref().map(Cell::get);
-        let own = [passing.inner.get(), passing.sender.get().cast(), class];
+        let own = [passing.inner.get(), passing.sender.get(), class];
         match visit_all(&own, visit, arg) {
             0 => visit_all(&[judge, scope, transport], visit, arg),
             stop => stop,

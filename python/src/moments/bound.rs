@@ -2,7 +2,7 @@
 //!
 //! How it works. A `with` statement looks both up and gets two bound methods, for which CPython
 //! would allocate twice and count twice towards its next collection. Here the lookup finds a `Door`
-//! in the type (`entering`). The door returns the `Bound` that lies in the object, as a Python
+//! in the type (`doors`). The door returns the `Bound` that lies in the object, as a Python
 //! object of its own type with references of its own: while it has references, it holds one to the
 //! object; when the last is gone, it releases the object's. On the type itself, and on an object
 //! that the collector tracks, the door returns an ordinary method instead.
@@ -97,9 +97,4 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
     let class = class_of(py, c"dashcam._native.Bound", size_of::<Bound>(), flags, slots)?;
     BOUND.set(class);
     Ok(())
-}
-
-/// Whether the types are still to be made.
-pub(super) fn claim() -> bool {
-    BOUND.get().is_null()
 }

@@ -1,18 +1,22 @@
 //! The life of spans and requests as objects of Python: where their memory comes from.
 //!
-//! How it works: memory of dead objects goes into a pool. What it promises: nothing is allocated
-//! for a span while the pool has one. Missing on purpose: their layout (`object`).
+//! How it works: memory of dead objects goes into a pool, where there is one. What it promises:
+//! nothing is allocated for a span while the pool has one. Missing on purpose: their layout
+//! (`object`).
 
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use recorder::OpenPlace;
 
-use super::bound::Bound;
+#[cfg(not(Py_GIL_DISABLED))]
+use super::doors;
 use super::entering;
 use super::object::{Kind, Moment};
+use crate::call::leaked;
 use crate::types::{class_of, slot};
 
 /// A new object with one reference; NULL and MemoryError. `name`: exactly a str; its reference is
@@ -43,8 +47,8 @@ unsafe fn allocate<K: Kind>() -> *mut Moment {
             // Behind Python's own head.
             let head = size_of::<ffi::PyObject>();
             made.cast::<u8>().add(head).write_bytes(0, size_of::<Moment>() - head);
-            (*made).enter = Bound::of(entering::enter::<K>, made.cast());
-            (*made).exit = Bound::of(entering::exit::<K>, made.cast());
+            #[cfg(not(Py_GIL_DISABLED))]
+            doors::put_bound::<K>(made);
         }
         made
     }
@@ -55,7 +59,8 @@ unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
     // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         let moment = &*object.cast::<Moment>();
-        if moment.tracked.replace(false) {
+        if moment.tracked.load(Ordering::Relaxed) {
+            moment.tracked.store(false, Ordering::Relaxed);
             ffi::PyObject_GC_UnTrack(object.cast());
         }
         if moment.count.get() > 0 {
@@ -79,8 +84,8 @@ unsafe extern "C" fn traverse(
     visit: ffi::visitproc,
     arg: *mut c_void,
 ) -> c_int {
-    // SAFETY: called by the collector with an object of ours, under the GIL. Names and keys are
-    // strs, which hold nothing.
+    // SAFETY: called by the collector with an object of ours, while no other thread runs. Names and
+    // keys are strs, which hold nothing.
     unsafe {
         let moment = &*object.cast::<Moment>();
         for value in &moment.values {
@@ -117,8 +122,35 @@ pub(super) fn make_type<K: Kind>(
     let class = class_of(py, K::TYPE, size_of::<Moment>(), gc, slots)?;
     K::pool().class.set(class);
     K::pool().open();
-    entering::put_doors::<K>(py)?;
+    put_methods::<K>(py)?;
     // SAFETY: made just now, and kept by the pool.
     let class = unsafe { pyo3::Bound::from_borrowed_ptr(py, class.cast()) };
     module.add(class.getattr("__name__")?.extract::<String>()?.as_str(), class)
+}
+
+/// Puts `__enter__` and `__exit__` into the type of a kind.
+fn put_methods<K: Kind>(py: Python<'_>) -> PyResult<()> {
+    let mut enter = ffi::PyMethodDef::zeroed();
+    enter.ml_name = c"__enter__".as_ptr();
+    enter.ml_flags = ffi::METH_NOARGS;
+    enter.ml_meth = ffi::PyMethodDefPointer { PyCFunction: entering::enter_unbound::<K> };
+    let mut exit = ffi::PyMethodDef::zeroed();
+    exit.ml_name = c"__exit__".as_ptr();
+    exit.ml_flags = ffi::METH_FASTCALL;
+    exit.ml_meth = ffi::PyMethodDefPointer { PyCFunctionFast: entering::exit_unbound::<K> };
+    let class = K::pool().class.get();
+    for method in [enter, exit] {
+        // SAFETY: the type is alive and the method's description is never freed; NULL is fetched
+        // as an error.
+        unsafe {
+            let made = ffi::PyDescr_NewMethod(class, leaked(vec![method]));
+            let made = pyo3::Bound::from_owned_ptr_or_err(py, made)?;
+            #[cfg(not(Py_GIL_DISABLED))]
+            let made = doors::door(made, class, method.ml_name == exit.ml_name)?;
+            if ffi::PyObject_SetAttrString(class.cast(), method.ml_name, made.as_ptr()) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+    }
+    Ok(())
 }

@@ -17,10 +17,14 @@ mod asgi;
 mod aside;
 mod attributes;
 mod awaited;
+#[cfg(not(Py_GIL_DISABLED))]
 mod bound;
+#[cfg(not(Py_GIL_DISABLED))]
+mod doors;
 mod entering;
 mod given;
 mod handed;
+mod held;
 mod making;
 mod object;
 mod pool;
@@ -40,11 +44,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::alone::alone;
 use crate::call::{add_functions, guarded, leaked, method, none};
 use crate::kept::word;
 use crate::types::slot;
 use crate::{made, names};
 use given::{exactly, read};
+use held::Held;
 use object::{Kind, Moment};
 use request::Requests;
 use span::Spans;
@@ -69,9 +75,11 @@ pub fn with_dict<R>(
     then: impl FnOnce(&[recorder::Attribute<'_>]) -> R,
 ) -> PyResult<R> {
     let py = dict.py();
-    let mut plain: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = Vec::with_capacity(dict.len());
-    for (key, value) in dict.iter().take(format::record::MAX_ATTRIBUTES) {
-        // SAFETY: both are live objects, held by the dict's iteration; the results are checked.
+    let mut plain: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = Vec::new();
+    let pairs = made::pairs(dict)?;
+    let extra = pairs.len().saturating_sub(format::record::MAX_ATTRIBUTES);
+    for (key, value) in pairs.into_iter().take(format::record::MAX_ATTRIBUTES) {
+        // SAFETY: both are live objects, held here; the results are checked.
         let (key, value) = unsafe {
             let key = Bound::from_owned_ptr_or_err(py, attributes::plain(py, key.str()?.as_ptr()))?;
             let value = attributes::plain(py, value.as_ptr());
@@ -79,7 +87,6 @@ pub fn with_dict<R>(
         };
         plain.push((key, value));
     }
-    let extra = dict.len().saturating_sub(plain.len());
     if extra > 0 {
         recorder.region().lose(format::region::losses::ATTRIBUTES_CUT, extra as u64);
     }
@@ -201,10 +208,11 @@ unsafe extern "C" fn again<K: Kind>(
         ffi::Py_INCREF(old.name.get());
         let made = making::new::<K>(old.name.get());
         if !made.is_null() {
-            for at in 0..old.count.get() as usize {
-                (*made).push(old.keys[at].get(), old.values[at].get());
+            let held = Held::of(old);
+            for (key, value) in (0..held.count()).map(|at| held.pair(at)) {
+                (*made).push(key, value);
             }
-            (*made).extra.set(old.extra.get());
+            (*made).extra.set(held.extra());
         }
         made.cast()
     }
@@ -231,7 +239,8 @@ unsafe extern "C" fn set(
             moment.put(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize));
         }
         let py = Python::assume_attached();
-        if moment.begin_ns.get() != 0 && moment.settle(py).is_err() {
+        let is_entered = alone(object, || moment.begin_ns.get() != 0);
+        if is_entered && moment.settle(py).is_err() {
             return null_mut();
         }
         none()
@@ -260,21 +269,24 @@ unsafe extern "C" fn name_of(object: *mut ffi::PyObject, _: *mut c_void) -> *mut
 
 unsafe extern "C" fn id_of(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
     // SAFETY: as above.
-    unsafe { ffi::PyLong_FromUnsignedLongLong((*object.cast::<Moment>()).id.get()) }
+    unsafe {
+        let id = alone(object, || (*object.cast::<Moment>()).id.get());
+        ffi::PyLong_FromUnsignedLongLong(id)
+    }
 }
 
 unsafe extern "C" fn attributes_of(
     object: *mut ffi::PyObject,
     _: *mut c_void,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above; keys and values below `count` are live.
+    // SAFETY: as above; keys and values are held.
     unsafe {
         guarded(|py| {
-            let moment = &*object.cast::<Moment>();
+            let held = Held::of(&*object.cast::<Moment>());
             let dict = made::dict(py)?;
-            for at in 0..moment.count.get() as usize {
-                let key = Bound::from_borrowed_ptr(py, moment.keys[at].get());
-                dict.set_item(key, Bound::from_borrowed_ptr(py, moment.values[at].get()))?;
+            for (key, value) in (0..held.count()).map(|at| held.pair(at)) {
+                let key = Bound::from_borrowed_ptr(py, key);
+                dict.set_item(key, Bound::from_borrowed_ptr(py, value))?;
             }
             Ok(dict.into_ptr())
         })
@@ -333,11 +345,12 @@ unsafe extern "C" fn end(_capsule: *mut ffi::PyObject) {
 /// Adds functions and types to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    if !bound::claim() {
+    if !Spans::pool().class.get().is_null() {
         // The types and their pools exist once in the process.
         return Err(crate::call::elsewhere());
     }
-    bound::make_type(py)?;
+    #[cfg(not(Py_GIL_DISABLED))]
+    doors::make_types(py)?;
     awaited::make_type(py)?;
     asgi::make_type(py)?;
     asgi::make_transport(py)?;

@@ -5,15 +5,19 @@
 //!           | count, extra | keys[8] | values[8]
 //! ```
 //! How it works. Bound `__enter__` and `__exit__`, which a `with` statement looks up, lie inside
-//! the object; see `bound`.
+//! the object; see `bound`. On a free-threaded build they do not: a thread that reads a shared list
+//! there counts references in memory that may have another object by then, so an object has to be
+//! one for the allocator, too.
 //!
 //! What it promises: the cyclic collector tracks an object only if one of its values could close a
 //! cycle, that is, is not exactly a str, int, float or bool; all others would be work for nothing.
-//! All fields are accessed under the GIL only, and no reference to a field is held while code of
-//! the program may run: dropping a value or calling its `str()` may re-enter this code.
+//! Fields are accessed by a thread that is `alone` with the object, or by the only one that has it,
+//! and no reference to a field is held while code of the program may run: dropping a value or
+//! calling its `str()` may re-enter this code. The name is never changed.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::record::MAX_ATTRIBUTES;
 use pyo3::ffi;
@@ -21,14 +25,18 @@ use pyo3::prelude::*;
 use recorder::OpenPlace;
 
 use super::attributes;
+#[cfg(not(Py_GIL_DISABLED))]
 use super::bound::Bound;
 use super::pool::{Pool, Pooled};
+use crate::alone::{alone, held};
 
 /// A span or a request.
 #[repr(C)]
 pub(super) struct Moment {
     base: UnsafeCell<ffi::PyObject>,
+    #[cfg(not(Py_GIL_DISABLED))]
     pub enter: Bound,
+    #[cfg(not(Py_GIL_DISABLED))]
     pub exit: Bound,
     /// Exactly a str. Owned; NULL in the pool.
     pub name: Cell<*mut ffi::PyObject>,
@@ -45,9 +53,10 @@ pub(super) struct Moment {
     /// Attributes in use, and the number that had no room.
     pub count: Cell<u32>,
     pub extra: Cell<u32>,
-    /// The collector tracks it.
-    pub tracked: Cell<bool>,
+    /// The collector tracks it. Relaxed: read as a hint, or where no other thread has the object.
+    pub tracked: AtomicBool,
     /// The next one in the pool.
+    #[cfg(not(Py_GIL_DISABLED))]
     next: Cell<*mut Moment>,
     /// Owned; exactly strs.
     pub keys: [Cell<*mut ffi::PyObject>; MAX_ATTRIBUTES],
@@ -56,6 +65,7 @@ pub(super) struct Moment {
 }
 
 impl Pooled for Moment {
+    #[cfg(not(Py_GIL_DISABLED))]
     #[inline]
     fn next(&self) -> &Cell<*mut Moment> {
         &self.next
@@ -89,22 +99,35 @@ impl Moment {
     ///
     /// Safety: the GIL is held; `key` is exactly a str.
     pub unsafe fn put(&self, key: *mut ffi::PyObject, value: *mut ffi::PyObject) {
-        // SAFETY: live objects; the stored ones get references of their own, and the replaced value
-        // is dropped last.
+        // SAFETY: promised by the caller; the replaced value was ours.
+        unsafe {
+            let replaced = alone(self.as_object(), || self.exchange(key, value));
+            ffi::Py_XDECREF(replaced);
+        }
+    }
+
+    /// As `put`; returns the replaced value, to be released, or NULL.
+    unsafe fn exchange(
+        &self,
+        key: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: live objects; the stored ones get references of their own.
         unsafe {
             let count = self.count.get() as usize;
             for at in 0..count {
                 if attributes::is_same(self.keys[at].get(), key) {
                     ffi::Py_INCREF(value);
                     self.show_if_odd(value);
-                    return ffi::Py_DECREF(self.values[at].replace(value));
+                    return self.values[at].replace(value);
                 }
             }
             self.push(key, value);
+            null_mut()
         }
     }
 
-    /// As `put`, for a key that is not there yet.
+    /// As `put`, for a key that is not there yet, and an object that no other thread has.
     ///
     /// Safety: as `put`.
     #[inline]
@@ -129,7 +152,7 @@ impl Moment {
     unsafe fn show_if_odd(&self, value: *mut ffi::PyObject) {
         // SAFETY: the caller holds the GIL; the object is complete.
         unsafe {
-            if !attributes::is_plain(value) && !self.tracked.replace(true) {
+            if !attributes::is_plain(value) && !self.tracked.swap(true, Ordering::Relaxed) {
                 ffi::PyObject_GC_Track(self.as_object().cast());
             }
         }
@@ -141,7 +164,7 @@ impl Moment {
     /// Safety: the GIL is held, and the caller holds the object.
     #[inline]
     pub unsafe fn settle(&self, py: Python<'_>) -> Result<(), ()> {
-        match self.tracked.get() {
+        match self.tracked.load(Ordering::Relaxed) {
             false => Ok(()),
             // SAFETY: promised by the caller.
             true => unsafe { self.settle_odd(py) },
@@ -150,21 +173,21 @@ impl Moment {
 
     #[cold]
     unsafe fn settle_odd(&self, py: Python<'_>) -> Result<(), ()> {
-        for at in 0..MAX_ATTRIBUTES {
-            let value = self.values[at].get();
+        for field in &self.values {
             // SAFETY: the value is held while the program's code runs; afterwards the field may
-            // hold another value, which then remains.
+            // have another value, which then remains.
             unsafe {
+                let value = held(self.as_object(), field);
                 if value.is_null() || attributes::is_plain(value) {
+                    ffi::Py_XDECREF(value);
                     continue;
                 }
-                ffi::Py_INCREF(value);
                 let plain = attributes::plain(py, value);
-                if !plain.is_null() && self.values[at].get() == value {
-                    ffi::Py_DECREF(self.values[at].replace(plain));
-                } else {
-                    ffi::Py_XDECREF(plain);
-                }
+                let unused = alone(self.as_object(), || match field.get() == value {
+                    true if !plain.is_null() => field.replace(plain),
+                    _ => plain,
+                });
+                ffi::Py_XDECREF(unused);
                 ffi::Py_DECREF(value);
                 if plain.is_null() {
                     return Err(());
@@ -174,13 +197,18 @@ impl Moment {
         Ok(())
     }
 
+    /// Releases all attributes.
+    ///
+    /// Safety: the GIL is held, and the caller holds the object, or it is dead.
     pub unsafe fn drop_attributes(&self) {
-        let count = self.count.replace(0) as usize;
-        for at in 0..count {
-            // SAFETY: each field is cleared before its reference is released.
-            unsafe {
-                ffi::Py_XDECREF(self.keys[at].replace(null_mut()));
-                ffi::Py_XDECREF(self.values[at].replace(null_mut()));
+        // SAFETY: promised by the caller; each field is cleared before its reference is released.
+        unsafe {
+            let count = alone(self.as_object(), || self.count.replace(0)) as usize;
+            for (key, value) in self.keys.iter().zip(&self.values).take(count) {
+                let empty = |field: &Cell<_>| field.replace(null_mut());
+                let (key, value) = alone(self.as_object(), || (empty(key), empty(value)));
+                ffi::Py_XDECREF(key);
+                ffi::Py_XDECREF(value);
             }
         }
     }

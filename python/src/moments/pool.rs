@@ -1,51 +1,79 @@
 //! Memory of dead objects, for the next ones.
 //!
 //! How it works: a list through the objects themselves, at most `KEPT` long. Everything under the
-//! GIL. What it promises: nothing is allocated for an object while the pool has one. Missing on
-//! purpose: the objects (`making`).
+//! GIL. A free-threaded build has no such list: there CPython's allocator keeps memory for each
+//! thread, and a list of all threads would cost more than it saves.
+//!
+//! What it promises: with the GIL, nothing is allocated for an object while the pool has one.
+//! Missing on purpose: the objects (`making`).
 
-use std::cell::Cell;
-use std::ptr::null_mut;
-
-use pyo3::ffi;
+#[cfg(not(Py_GIL_DISABLED))]
+use std::{cell::Cell, ptr::null_mut};
 
 use crate::types::Class;
 
 /// At most this many dead objects of a kind are kept, 300 bytes each: as many as are often open at
 /// once in an event loop.
+#[cfg(not(Py_GIL_DISABLED))]
 const KEPT: usize = 128;
 
 /// An object that a pool can hold.
 pub(super) trait Pooled: Sized {
     /// Its place for the next one in the pool.
+    #[cfg(not(Py_GIL_DISABLED))]
     fn next(&self) -> &Cell<*mut Self>;
 }
 
 /// A type and the memory of its dead objects.
 pub(super) struct Pool<T> {
     pub class: Class,
-    free: Cell<*mut T>,
+    #[cfg(not(Py_GIL_DISABLED))]
+    dead: Dead<T>,
+    #[cfg(Py_GIL_DISABLED)]
+    holds: std::marker::PhantomData<fn(T)>,
+}
+
+#[cfg(Py_GIL_DISABLED)]
+impl<T: Pooled> Pool<T> {
+    pub const fn new() -> Pool<T> {
+        Pool { class: Class::new(), holds: std::marker::PhantomData }
+    }
+
+    pub fn open(&self) {}
+
+    pub unsafe fn take(&self) -> *mut T {
+        std::ptr::null_mut()
+    }
+
+    pub unsafe fn keep(&self, _object: *mut T) -> bool {
+        false
+    }
+
+    pub unsafe fn empty(&self) {}
+}
+
+#[cfg(not(Py_GIL_DISABLED))]
+struct Dead<T> {
+    first: Cell<*mut T>,
     kept: Cell<usize>,
     most: Cell<usize>,
 }
 
 // SAFETY: only the GIL's holder accesses it: it is used by functions that CPython calls. There is
 // one GIL, since the module refuses to be imported into another interpreter.
-unsafe impl<T> Sync for Pool<T> {}
+#[cfg(not(Py_GIL_DISABLED))]
+unsafe impl<T> Sync for Dead<T> {}
 
+#[cfg(not(Py_GIL_DISABLED))]
 impl<T: Pooled> Pool<T> {
     pub const fn new() -> Pool<T> {
-        Pool {
-            class: Class::new(),
-            free: Cell::new(null_mut()),
-            kept: Cell::new(0),
-            most: Cell::new(0),
-        }
+        let (kept, most) = (Cell::new(0), Cell::new(0));
+        Pool { class: Class::new(), dead: Dead { first: Cell::new(null_mut()), kept, most } }
     }
 
     /// Keeps memory from now on.
     pub fn open(&self) {
-        self.most.set(KEPT);
+        self.dead.most.set(KEPT);
     }
 
     /// A dead object, made anew with one reference; NULL: there is none.
@@ -53,14 +81,14 @@ impl<T: Pooled> Pool<T> {
     /// Safety: the GIL is held; the type has been made.
     #[inline]
     pub unsafe fn take(&self) -> *mut T {
-        let kept = self.free.get();
+        let (dead, kept) = (&self.dead, self.dead.first.get());
         if !kept.is_null() {
             // SAFETY: an entry of the pool is complete and belongs to nothing else; its type is
             // the pool's.
             unsafe {
-                self.free.set((*kept).next().get());
-                self.kept.set(self.kept.get() - 1);
-                ffi::PyObject_Init(kept.cast(), self.class.get());
+                dead.first.set((*kept).next().get());
+                dead.kept.set(dead.kept.get() - 1);
+                pyo3::ffi::PyObject_Init(kept.cast(), self.class.get());
             }
         }
         kept
@@ -71,11 +99,12 @@ impl<T: Pooled> Pool<T> {
     /// Safety: the GIL is held; nothing refers to the object.
     #[inline]
     pub unsafe fn keep(&self, object: *mut T) -> bool {
-        let is_kept = self.kept.get() < self.most.get();
+        let dead = &self.dead;
+        let is_kept = dead.kept.get() < dead.most.get();
         if is_kept {
             // SAFETY: promised by the caller.
-            unsafe { (*object).next().set(self.free.replace(object)) };
-            self.kept.set(self.kept.get() + 1);
+            unsafe { (*object).next().set(dead.first.replace(object)) };
+            dead.kept.set(dead.kept.get() + 1);
         }
         is_kept
     }
@@ -84,18 +113,19 @@ impl<T: Pooled> Pool<T> {
     ///
     /// Safety: the GIL is held.
     pub unsafe fn empty(&self) {
-        self.most.set(0);
+        let dead = &self.dead;
+        dead.most.set(0);
         loop {
-            let kept = self.free.get();
+            let kept = dead.first.get();
             if kept.is_null() {
                 break;
             }
             // SAFETY: entries of the pool belong to nothing else.
             unsafe {
-                self.free.set((*kept).next().get());
-                ffi::PyObject_GC_Del(kept.cast());
+                dead.first.set((*kept).next().get());
+                pyo3::ffi::PyObject_GC_Del(kept.cast());
             }
         }
-        self.kept.set(0);
+        dead.kept.set(0);
     }
 }

@@ -12,6 +12,7 @@
 //! | `note_response` | after Flask's dispatch | the same, where no server is hooked |
 //! | `names_route(variable)` | before Flask's dispatch | names the request by its route |
 //! | `names_path(variable)` | before Starlette's `Route.handle` | the same |
+//! | `start_apart` | around `Thread.start` | the new thread works for no request |
 //!
 //! What it promises: what is not as expected raises here, which the hook puts into `status()`; the
 //! hooked function is called all the same.
@@ -25,9 +26,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::arrivals::{item, request_named};
+use super::aside::Aside;
 use super::handed::work;
 use super::{request, wsgi};
-use crate::call::{function_of, guarded, method, none, quietly, Fast};
+use crate::call::{function_of, guarded, method, none, quietly, wrong_call, Fast};
 use crate::kept::word;
 use crate::{made, names};
 
@@ -124,6 +126,35 @@ pub(super) unsafe extern "C" fn note_response(
             }
             Ok(none())
         })
+    }
+}
+
+/// `start_apart(original, ...)`: starts a thread in whose copy of this context no request is
+/// current. CPython copies the context inside of the call (`sys.flags.thread_inherit_context`).
+pub(super) unsafe extern "C" fn start_apart(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL; `count` arguments and one for each keyword are held
+    // by the caller.
+    unsafe {
+        let [start, rest @ ..] = positional(args, count) else {
+            return wrong_call(c"start_apart() takes a bound method and its arguments");
+        };
+        let py = Python::assume_attached();
+        let request = names::current(py);
+        if request != 0 {
+            quietly((), || names::set_current(py, 0));
+        }
+        let result = ffi::PyObject_Vectorcall(*start, rest.as_ptr(), rest.len() as _, keywords);
+        if request != 0 {
+            let aside = Aside::take();
+            quietly((), || names::restore(py, 0, request));
+            aside.put_back();
+        }
+        result
     }
 }
 
@@ -243,6 +274,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         with(c"hand_over_first", hand_over::<0>, c"Arguments whose first keeps its request."),
         with(c"hand_over_second", hand_over::<1>, c"Arguments whose second keeps its request."),
         with(c"note_response", note_response, c"As note_status, for the application's response."),
+        with(c"start_apart", start_apart, c"Starts a thread that works for no request."),
         with(c"note_status", note_status, c"A status of 500 and more is a failure."),
     ]
 }

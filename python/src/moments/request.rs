@@ -10,6 +10,7 @@ use super::attributes;
 use super::object::{Kind, Moment};
 use super::pool::Pool;
 use super::span::{with_attributes, with_kind};
+use crate::alone::alone;
 use crate::event_loop;
 use crate::made::Id;
 use crate::names;
@@ -48,15 +49,24 @@ impl Kind for Requests {
         if open.id == 0 {
             return Ok(());
         }
-        request.begin_ns.set(open.begin_ns);
-        request.id.set(open.id);
-        request.previous.set(names::swap_current(py, open.id));
+        let previous = names::swap_current(py, open.id);
+        let begin = || {
+            request.begin_ns.set(open.begin_ns);
+            request.id.set(open.id);
+            request.previous.set(previous);
+        };
+        // SAFETY: the caller holds the GIL and the object.
+        unsafe { alone(request.as_object(), begin) };
         Ok(())
     }
 
     fn exit(py: Python<'_>, request: &Moment, error: *mut ffi::PyObject) {
-        let open =
-            recorder::Request { id: request.id.replace(0), begin_ns: request.begin_ns.replace(0) };
+        let end = || {
+            let (id, begin_ns) = (request.id.replace(0), request.begin_ns.replace(0));
+            (recorder::Request { id, begin_ns }, request.previous.get())
+        };
+        // SAFETY: the caller holds the GIL and the object.
+        let (open, previous) = unsafe { alone(request.as_object(), end) };
         if open.id == 0 {
             return;
         }
@@ -78,7 +88,7 @@ impl Kind for Requests {
                 });
             }
         }
-        names::restore(py, open.id, request.previous.get());
+        names::restore(py, open.id, previous);
     }
 }
 

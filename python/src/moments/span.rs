@@ -9,8 +9,10 @@ use recorder::{Attribute, OpenPlace, Recorder};
 
 use super::attributes;
 use super::given::read;
+use super::held::Held;
 use super::object::{Kind, Moment};
 use super::pool::Pool;
+use crate::alone::alone;
 use crate::call::{guarded, none, quietly};
 use crate::names;
 use crate::process::recording;
@@ -32,7 +34,8 @@ impl Kind for Spans {
     #[inline]
     fn enter(py: Python<'_>, span: &Moment) -> Result<(), ()> {
         if recording(py).is_none() {
-            span.begin_ns.set(0);
+            // SAFETY: the caller holds the GIL and the object.
+            unsafe { alone(span.as_object(), || span.begin_ns.set(0)) };
             return Ok(());
         }
         // SAFETY: the caller holds the GIL and the object.
@@ -42,23 +45,37 @@ impl Kind for Spans {
         // SAFETY: the GIL is held; a name is exactly a str.
         let name = unsafe { names::id(recorder, span.name.get()) };
         let (request, begin_ns) = (names::current(py), sys::clock::now_ns());
-        // Entered again without having been left: captures show it once.
-        recorder::end_span(span.place.replace(OpenPlace::NONE), span.begin_ns.get());
-        span.place.set(recorder::begin_span(name, begin_ns, request));
-        span.known.set((name, recorder.epoch()));
-        span.previous.set(request);
-        span.begin_ns.set(begin_ns);
+        let begin = || {
+            // Entered again without having been left: captures show it once.
+            recorder::end_span(span.place.replace(OpenPlace::NONE), span.begin_ns.get());
+            span.place.set(recorder::begin_span(name, begin_ns, request));
+            span.known.set((name, recorder.epoch()));
+            span.previous.set(request);
+            span.begin_ns.set(begin_ns);
+        };
+        // SAFETY: the caller holds the GIL and the object; only Rust is called.
+        unsafe { alone(span.as_object(), begin) };
         Ok(())
     }
 
     #[inline]
     fn exit(py: Python<'_>, span: &Moment, error: *mut ffi::PyObject) {
-        let begin_ns = span.begin_ns.replace(0);
-        let (true, Some(recorder)) = (begin_ns != 0, recorder::current()) else { return };
+        let end = || match span.begin_ns.replace(0) {
+            // Not entered, or another thread has left it.
+            0 => None,
+            begin_ns => {
+                let place = span.place.replace(OpenPlace::NONE);
+                Some((begin_ns, place, span.known.get(), span.previous.get()))
+            }
+        };
+        // SAFETY: the caller holds the GIL and the object.
+        let begun = unsafe { alone(span.as_object(), end) };
+        let Some((begin_ns, place, known, request)) = begun else { return };
+        let Some(recorder) = recorder::current() else { return };
         // SAFETY: the caller holds the GIL and both objects; a name is exactly a str.
         unsafe {
-            let (name, request) = match span.known.get() {
-                (name, epoch) if epoch == recorder.epoch() => (name, span.previous.get()),
+            let (name, request) = match known {
+                (name, epoch) if epoch == recorder.epoch() => (name, request),
                 // The process forked in between: names have other ids.
                 _ => (names::id(recorder, span.name.get()), names::current(py)),
             };
@@ -67,7 +84,7 @@ impl Kind for Spans {
                 recorder::span(name, begin_ns, request, failed, list);
             });
         }
-        recorder::end_span(span.place.replace(OpenPlace::NONE), begin_ns);
+        recorder::end_span(place, begin_ns);
     }
 }
 
@@ -82,20 +99,24 @@ pub(super) unsafe fn with_attributes(
     error: *mut ffi::PyObject,
     then: impl FnOnce(&[Attribute<'_>]),
 ) {
-    if moment.extra.get() > 0 {
-        let extra = u64::from(moment.extra.get());
-        recorder.region().lose(losses::ATTRIBUTES_CUT, extra);
-    }
     // SAFETY: promised by the caller.
     unsafe {
-        let pair = |at: usize| (moment.keys[at].get(), moment.values[at].get());
+        let held = Held::of(moment);
+        if held.extra() > 0 {
+            recorder.region().lose(losses::ATTRIBUTES_CUT, u64::from(held.extra()));
+        }
         let kind = match error == ffi::Py_None() {
             true => "",
             false => attributes::error_name(error),
         };
-        attributes::with(recorder, moment.count.get() as usize, pair, |given| {
-            with_kind(recorder, kind, given, then);
-        });
+        attributes::with(
+            recorder,
+            held.count(),
+            |at| held.pair(at),
+            |given| {
+                with_kind(recorder, kind, given, then);
+            },
+        );
     }
 }
 
@@ -116,7 +137,8 @@ pub(super) fn with_kind(
 #[cold]
 fn add_kind<'a>(recorder: &Recorder, kind: &'a str, given: &[Attribute<'a>]) -> Vec<Attribute<'a>> {
     // In front: it must not be the one that has no room.
-    let key = recorder.tables().name("exception.type");
+    static KEY: names::Own = names::Own::new("exception.type");
+    let key = KEY.id(recorder);
     let mut list = Vec::with_capacity(given.len() + 1);
     list.push((key, format::record::Value::Text(kind)));
     list.extend_from_slice(given);

@@ -18,13 +18,16 @@ pub struct Task {
     before: u64,
 }
 
+/// The name of tasks.
+static EXECUTOR: names::Own = names::Own::new("executor");
+
 /// A task of `request` begins on this thread; it was in a queue since `queued_ns` (of
 /// `time.monotonic_ns`).
 #[pyfunction]
 pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
     let (before, begin_ns) = (names::swap_current(py, request), sys::clock::now_ns());
     if let Some(recorder) = recorder::current() {
-        let name = recorder.tables().name("executor");
+        let name = EXECUTOR.id(recorder);
         recorder::task_begins(name, queued_ns, begin_ns, request);
     }
     Task { request, queued_ns, begin_ns, before }
@@ -35,13 +38,14 @@ pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
 pub fn task_end(py: Python<'_>, task: &Task) {
     names::restore(py, task.request, task.before);
     if let Some(recorder) = recorder::current() {
-        let name = recorder.tables().name("executor");
+        let name = EXECUTOR.id(recorder);
         recorder::task(name, task.queued_ns, task.begin_ns, task.request);
     }
 }
 
-/// When the running collection began. The GIL admits one collection at a time; a collection of
-/// another interpreter could interfere, then one pause is recorded with a wrong begin.
+/// When the running collection began. There is one at a time, without the GIL, too; a collection of
+/// another interpreter could interfere, then one pause is recorded with a wrong begin. Relaxed: the
+/// thread that collects sets and takes it.
 static GC_BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 
 /// For `gc.callbacks`: a callback from the collector, see `safe_point`. `info` is a dict of

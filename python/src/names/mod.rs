@@ -1,16 +1,21 @@
 //! Names and the current request, seen from Python.
 //!
 //! How it works: a name in a program's text is one str object for as long as its code lives, so its
-//! id is found by its address, in a small table where each address has one place. A str whose
-//! address is not there is looked up in a dict, by its characters, and takes the place. The table
-//! holds a reference to each str in it, so that its address cannot become another's. Ids belong to
-//! a recorder, whose epoch is stored beside them.
+//! id is found by its address (`held`; `immortal` on a free-threaded build). A str whose address is
+//! not there is looked up in a dict, by its characters. Ids belong to a recorder, whose epoch is
+//! stored beside them.
 //!
-//! What it promises: one multiplication and three comparisons for a name that is in the table. At
-//! most `PLACES` strs are kept in a table, each of at most `LONGEST` characters.
+//! What it promises: one multiplication and three comparisons for a name whose address is known.
 
-use std::cell::Cell;
+#[cfg(not(Py_GIL_DISABLED))]
+mod held;
+mod ids;
+#[cfg(Py_GIL_DISABLED)]
+mod immortal;
+mod table;
+
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -18,119 +23,8 @@ use pyo3::types::PyString;
 use recorder::Recorder;
 use sys::cell::StaticRef;
 
-use crate::kept::Dict;
-use crate::{made, safe_point};
-
-/// Places of a table; a power of two.
-const PLACES: usize = 512;
-/// Longer strs are looked up in the dict each time.
-const LONGEST: isize = 256;
-
-/// A str and its id.
-struct Place {
-    /// Owned, or NULL. Exactly a str.
-    text: Cell<*mut ffi::PyObject>,
-    /// The epoch of the recorder that gave the id.
-    epoch: Cell<u32>,
-    id: Cell<u32>,
-}
-
-/// Str -> id.
-struct Table {
-    /// By address.
-    places: [Place; PLACES],
-    /// By characters. Emptied after a fork, when ids begin anew. Bounded by the name area: a
-    /// refused name is not entered.
-    dict: Dict,
-}
-
-// SAFETY: only the GIL's holder accesses it: every function here takes a `Python` or requires the
-// GIL. There is one GIL, since the module refuses to be imported into another interpreter.
-unsafe impl Sync for Table {}
-
-impl Table {
-    const fn new() -> Table {
-        let places = [const {
-            Place { text: Cell::new(null_mut()), epoch: Cell::new(0), id: Cell::new(0) }
-        }; PLACES];
-        Table { places, dict: Dict::new() }
-    }
-
-    /// The id of `text`.
-    ///
-    /// Safety: the GIL is held; `text` is exactly a str, held by the caller.
-    #[inline]
-    unsafe fn id(
-        &'static self,
-        recorder: &Recorder,
-        text: *mut ffi::PyObject,
-        intern: impl FnOnce(&str) -> u32,
-    ) -> u32 {
-        // Objects lie 16 bytes apart; Fibonacci's multiplier spreads the other bits.
-        let mixed = (text as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = &self.places[(mixed >> (64 - PLACES.trailing_zeros())) as usize];
-        if place.text.get() == text && place.epoch.get() == recorder.epoch() {
-            return place.id.get();
-        }
-        // SAFETY: promised by the caller.
-        let text = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), text) };
-        // SAFETY: promised by the caller: a str.
-        let text = unsafe { text.cast_into_unchecked::<PyString>() };
-        self.look_up(place, recorder, &text, intern)
-    }
-
-    #[cold]
-    fn look_up(
-        &'static self,
-        place: &Place,
-        recorder: &Recorder,
-        text: &Bound<'_, PyString>,
-        intern: impl FnOnce(&str) -> u32,
-    ) -> u32 {
-        let id = self.by_characters(text, intern);
-        // SAFETY: a str.
-        let length = unsafe { ffi::PyUnicode_GET_LENGTH(text.as_ptr()) };
-        if id != 0 && length <= LONGEST {
-            place.epoch.set(recorder.epoch());
-            place.id.set(id);
-            let old = place.text.replace(text.clone().into_ptr());
-            // SAFETY: the reference was the table's; the place holds another one already. The
-            // dropped object is exactly a str, so no code of the program runs.
-            unsafe { ffi::Py_XDECREF(old) };
-        }
-        id
-    }
-
-    fn by_characters(
-        &'static self,
-        text: &Bound<'_, PyString>,
-        intern: impl FnOnce(&str) -> u32,
-    ) -> u32 {
-        let py = text.py();
-        let Some(dict) = self.dict.get().map(|dict| dict.bind(py)) else { return 0 };
-        if let Some(id) = dict.get_item(text).ok().flatten().and_then(|id| id.extract().ok()) {
-            return id;
-        }
-        let Some(text_of) = made::all_characters(text) else { return 0 };
-        let id = intern(&text_of);
-        if id != 0 && dict.len() < MOST {
-            // An error: there is no memory, and the next call asks again.
-            let _ = made::int(py, id.into()).and_then(|id| dict.set_item(text, id));
-        }
-        id
-    }
-
-    fn forget(&self, py: Python<'_>) {
-        if let Some(dict) = self.dict.get() {
-            dict.bind(py).clear();
-        }
-        for place in &self.places {
-            place.epoch.set(0);
-            // SAFETY: as in `look_up`; the place is empty before.
-            unsafe { ffi::Py_XDECREF(place.text.replace(null_mut())) };
-        }
-    }
-}
+use crate::safe_point;
+use table::Table;
 
 /// Names of spans, events and attributes.
 static NAMES: Table = Table::new();
@@ -138,9 +32,6 @@ static NAMES: Table = Table::new();
 static REQUESTS: Table = Table::new();
 /// The id of the request this context works for; 0 none.
 static CURRENT: StaticRef<Py<PyAny>> = StaticRef::empty();
-
-/// At most this many names in either dict; further names are looked up in the recorder each time.
-const MOST: usize = 20_000;
 
 /// Makes what is kept: the context variable, once, and the tables' dicts.
 pub fn make_kept(py: Python<'_>) -> PyResult<()> {
@@ -151,8 +42,8 @@ pub fn make_kept(py: Python<'_>) -> PyResult<()> {
         Bound::from_owned_ptr_or_err(py, made)?
     };
     CURRENT.put(variable.unbind()).map_err(|_| crate::call::elsewhere())?;
-    NAMES.dict.make(py)?;
-    REQUESTS.dict.make(py)
+    NAMES.make(py)?;
+    REQUESTS.make(py)
 }
 
 /// The id of the request this context works for; 0 none. Cost: CPython keeps the last result for a
@@ -253,12 +144,37 @@ pub unsafe fn request_id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
 
 /// The id of a name, of any kind of str.
 pub fn name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    NAMES.by_characters(text, |text| recorder.tables().name(text))
+    NAMES.by_characters(recorder, text, |text| recorder.tables().name(text))
 }
 
 /// The id of a request's name, of any kind of str.
 pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    REQUESTS.by_characters(text, |text| recorder.request_name(text))
+    REQUESTS.by_characters(recorder, text, |text| recorder.request_name(text))
+}
+
+/// A name of ours: its id is asked for once a recorder, which takes a lock.
+pub struct Own {
+    text: &'static str,
+    /// As `ids::packed`. Release and Acquire: a thread that has the id sees the name behind it.
+    known: AtomicU64,
+}
+
+impl Own {
+    /// The name of this text.
+    pub const fn new(text: &'static str) -> Own {
+        Own { text, known: AtomicU64::new(0) }
+    }
+
+    /// Its id.
+    pub fn id(&self, recorder: &Recorder) -> u32 {
+        let (epoch, known) = (recorder.epoch(), self.known.load(Ordering::Acquire));
+        if let Some(id) = ids::unpacked(known, epoch) {
+            return id;
+        }
+        let id = recorder.tables().name(self.text);
+        self.known.store(ids::packed(epoch, id), Ordering::Release);
+        id
+    }
 }
 
 /// Forgets all ids: there is another recorder.
