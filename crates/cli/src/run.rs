@@ -167,10 +167,11 @@ fn real_name(path: &Path) -> String {
     real.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// python, python3, python3.13, python3.13t, pypy3.
+/// python, python3, python3.13, python3.13t, pypy3; debug builds: python3.13d, python3.13-dbg.
 fn is_python_name(name: &str) -> bool {
     let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    rest.is_some_and(|r| r.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 't'))
+    let rest = rest.map(|rest| rest.strip_suffix("-dbg").unwrap_or(rest));
+    rest.is_some_and(|r| r.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 't' | 'd')))
 }
 
 fn absolute(path: &str) -> String {
@@ -274,7 +275,9 @@ mod tests {
 
     #[test]
     fn only_names_of_pythons_are_pythons() {
-        for name in ["python", "python3", "python3.13", "python3.13t", "pypy3"] {
+        for name in
+            ["python", "python3.13", "python3.13t", "python3.11-dbg", "python3.13td", "pypy3"]
+        {
             assert!(is_python_name(name), "{name}");
         }
         for name in ["python-config", "pythonista", "ruby", "mypython"] {
