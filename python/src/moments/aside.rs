@@ -61,6 +61,22 @@ impl Aside {
         }
     }
 
+    /// The exception itself, borrowed; None if there is none.
+    ///
+    /// Safety: the GIL is held, no exception is set; it is used only while this object exists.
+    pub unsafe fn exception(&mut self) -> *mut ffi::PyObject {
+        // SAFETY: the fields hold what `PyErr_Fetch` gave.
+        unsafe {
+            if !self.0.is_null() {
+                ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
+            }
+            if self.1.is_null() {
+                return ffi::Py_None();
+            }
+            self.1
+        }
+    }
+
     /// Safety: the GIL is held.
     pub unsafe fn drop(self) {
         for one in [self.0, self.1, self.2] {

@@ -75,7 +75,8 @@ struct Passing {
     /// Whether `inner` is a coroutine.
     is_coroutine: bool,
     first: Cell<First>,
-    /// Judge, scope, transport: each is owned, or NULL; all are NULL once it has ended.
+    /// Judge, scope (of a handler: the judge of its exception), transport: each is owned, or NULL;
+    /// all are NULL once it has ended.
     more: [Cell<*mut ffi::PyObject>; 3],
     weak: *mut ffi::PyObject,
 }
@@ -112,16 +113,19 @@ pub(super) unsafe fn pass_lazily(
 
 /// `handling`, a handler's coroutine, as the work for a request that has arrived. The context that
 /// awaits it works for the request, which ends with it. `judge(result)` returns whether, or with
-/// which type of error, the request failed.
+/// which type of error, the request failed; `judge_error(exception)` does if it raised, without
+/// which every exception is a failure.
 #[pyfunction]
+#[pyo3(signature = (request, handling, judge, judge_error = None))]
 pub fn handling<'py>(
     request: u64,
     handling: Bound<'py, PyAny>,
     judge: Bound<'py, PyAny>,
+    judge_error: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     match request {
         0 => Ok(handling),
-        _ => judged(request, handling, judge, First::Enter),
+        _ => judged(request, handling, (judge, judge_error), First::Enter),
     }
 }
 
@@ -131,13 +135,13 @@ pub fn seen<'py>(
     awaited: Bound<'py, PyAny>,
     look: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    judged(0, awaited, look, First::Nothing)
+    judged(0, awaited, (look, None), First::Nothing)
 }
 
 fn judged<'py>(
     request: u64,
     made: Bound<'py, PyAny>,
-    judge: Bound<'py, PyAny>,
+    (judge, judge_error): (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>),
     first: First,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = made.py();
@@ -147,7 +151,8 @@ fn judged<'py>(
         if sender.is_null() {
             return Err(PyErr::fetch(py));
         }
-        let more = [judge.into_ptr(), null_mut(), null_mut()];
+        let judge_error = judge_error.map_or(null_mut(), Bound::into_ptr);
+        let more = [judge.into_ptr(), judge_error, null_mut()];
         let passing = pass_with(made.into_ptr(), sender, Role::Handler, first, more);
         Bound::from_owned_ptr_or_err(py, passing)
     }
@@ -213,6 +218,30 @@ impl std::ops::Deref for Held<'_> {
     fn deref(&self) -> &Sender {
         // SAFETY: made from a live `Sender` (`Passing::sender`), and held by this.
         unsafe { &*self.0.as_ptr().cast::<Sender>() }
+    }
+}
+
+/// The exception that is set ends the request as `judge` says. An exception that interrupts the
+/// program meanwhile takes its place.
+///
+/// Safety: the GIL is held, an exception is set.
+unsafe fn judge_as_set(py: Python<'_>, sender: &Sender, judge: &Bound<'_, PyAny>) {
+    // SAFETY: promised by the caller; the exception is held by `aside` until it is put back.
+    unsafe {
+        let mut aside = Aside::take();
+        let raised = Bound::from_borrowed_ptr(py, aside.exception());
+        match judge.call1((raised,)) {
+            Ok(error) => sender.end_as(py, &error),
+            Err(error) => {
+                sender.fail(py, aside.kind());
+                if !error.is_instance_of::<PyException>(py) {
+                    aside.drop();
+                    return error.restore(py);
+                }
+                note(py, &format!("what a handler raised is not as expected: {error}"));
+            }
+        }
+        aside.put_back();
     }
 }
 
@@ -300,12 +329,16 @@ impl Passing {
     ///
     /// Safety: the GIL is held.
     unsafe fn fail_as_set(&self) {
-        if matches!(self.role, Role::Application | Role::Handler) {
-            // SAFETY: promised by the caller.
-            unsafe {
-                if let Some(sender) = self.sender(Python::assume_attached()) {
-                    sender.fail_as_set();
-                }
+        if !matches!(self.role, Role::Application | Role::Handler) {
+            return;
+        }
+        // SAFETY: promised by the caller.
+        unsafe {
+            let py = Python::assume_attached();
+            let Some(sender) = self.sender(py) else { return };
+            match (self.role, self.more(py)) {
+                (Role::Handler, [_, Some(judge), _]) => judge_as_set(py, &sender, &judge),
+                _ => sender.fail_as_set(),
             }
         }
     }
