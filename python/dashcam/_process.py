@@ -135,11 +135,11 @@ def _name_existing_threads(native: Any) -> None:
 
     # At most the main thread, unless the recorder came late (`dashcam attach`).
     for thread in threading.enumerate():
-        if thread.native_id == threading.get_native_id():
+        if (own := getattr(thread, "native_id", None)) == threading.get_native_id():
             native.name_thread(thread.name)
-        elif thread.native_id is not None:
+        elif own is not None:  # eventlet has threads without one
             native.threads_were_there()
-            native.name_tid(thread.native_id, thread.name)
+            native.name_tid(own, thread.name)
 
 
 def _name_new_threads(native: Any) -> None:
