@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import signal
 import sys
 import threading
@@ -53,6 +54,20 @@ elif kind == "gevent.pywsgi":
     server = WSGIServer(("127.0.0.1", port), application)
     gevent.signal_handler(signal.SIGTERM, server.stop)
     server.serve_forever()
+elif kind == "eventlet":
+    import eventlet
+
+    eventlet.monkey_patch()
+    import eventlet.wsgi
+
+    def without_process_id(record: logging.LogRecord) -> bool:
+        record.msg = re.sub(r"^\(\d+\) ", "", str(record.msg))
+        return True
+
+    log = logging.getLogger("eventlet")
+    log.addFilter(without_process_id)
+    signal.signal(signal.SIGTERM, lambda *given: sys.exit(0))
+    eventlet.wsgi.server(eventlet.listen(("127.0.0.1", port)), application, log=log)
 elif kind == "http.server":
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
