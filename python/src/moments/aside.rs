@@ -4,6 +4,7 @@
 //! restored unchanged, and code that runs meanwhile does not see it. Missing on purpose: exceptions
 //! that are being handled.
 
+use std::borrow::Cow;
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -29,9 +30,9 @@ impl Aside {
     /// The name of its type, "" if there is none.
     ///
     /// Safety: the GIL is held while it is used.
-    pub unsafe fn kind(&self) -> &str {
+    pub unsafe fn kind(&self) -> Cow<'_, str> {
         match self.0.is_null() {
-            true => "",
+            true => Cow::Borrowed(""),
             // SAFETY: a live type, held by this.
             false => unsafe { attributes::error_name(self.0) },
         }

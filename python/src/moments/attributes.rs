@@ -5,6 +5,7 @@
 //! `str()` (ints and floats of other types: by their value), when the span begins or the value is
 //! set, and not while recording is off.
 
+use std::borrow::Cow;
 use std::ptr::null_mut;
 
 use format::record::{Value, MAX_ATTRIBUTES, MAX_TEXT};
@@ -224,18 +225,23 @@ unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -
     }
 }
 
-/// The name of an exception's type, as in its `__name__`; "" when `class` is none.
+/// The name of an exception's type, as in its `__name__`; "" when `class` is none. A copy without
+/// the GIL, where another thread may rename the type while this one waits for anything.
 ///
 /// Safety: a live object that outlives the result; the GIL is held while it is used.
-pub(super) unsafe fn error_name<'a>(class: *mut ffi::PyObject) -> &'a str {
+pub(super) unsafe fn error_name<'a>(class: *mut ffi::PyObject) -> Cow<'a, str> {
     // SAFETY: a type's name is a C string as long as the type lives and is not renamed, which needs
-    // the GIL. Types in C have their module's name in front.
-    unsafe {
+    // the GIL, or that all threads are stopped. Types in C have their module's name in front.
+    let name = unsafe {
         if ffi::PyType_Check(class) == 0 {
-            return "";
+            return Cow::Borrowed("");
         }
         let full = std::ffi::CStr::from_ptr((*class.cast::<ffi::PyTypeObject>()).tp_name);
         let full = full.to_str().unwrap_or_default();
         full.rsplit('.').next().unwrap_or(full)
+    };
+    match cfg!(Py_GIL_DISABLED) {
+        true => Cow::Owned(name.to_owned()),
+        false => Cow::Borrowed(name),
     }
 }

@@ -75,7 +75,7 @@ impl Kind for Requests {
             unsafe {
                 let failed = error != ffi::Py_None();
                 if failed {
-                    open.fail(attributes::error_name(error));
+                    open.fail(&attributes::error_name(error));
                 }
                 let name = names::request_id(recorder, request.name.get());
                 with_attributes(recorder, request, error, |list| {

@@ -307,7 +307,7 @@ fn end_with(py: Python<'_>, id: u64, error: &PyErr) {
     let class = value.get_type();
     // SAFETY: a live type, held until the name was used; the GIL is held.
     let kind = unsafe { attributes::error_name(class.as_ptr()) };
-    request::end(py, id, true, kind);
+    request::end(py, id, true, &kind);
 }
 
 /// A path in the form that an application gets: with the characters for which `%` and two digits

@@ -1,5 +1,6 @@
 //! Spans and events.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 
 use format::region::losses;
@@ -106,7 +107,7 @@ pub(super) unsafe fn with_attributes(
             recorder.region().lose(losses::ATTRIBUTES_CUT, u64::from(held.extra()));
         }
         let kind = match error == ffi::Py_None() {
-            true => "",
+            true => Cow::Borrowed(""),
             false => attributes::error_name(error),
         };
         attributes::with(
@@ -114,7 +115,7 @@ pub(super) unsafe fn with_attributes(
             held.count(),
             |at| held.pair(at),
             |given| {
-                with_kind(recorder, kind, given, then);
+                with_kind(recorder, &kind, given, then);
             },
         );
     }

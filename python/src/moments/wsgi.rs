@@ -123,7 +123,7 @@ fn fail(py: Python<'_>, id: u64, error: &PyErr) {
     let class = error.get_type(py);
     // SAFETY: a live type, held until the name was used; the GIL is held.
     let kind = unsafe { attributes::error_name(class.as_ptr()) };
-    request::end(py, id, true, kind);
+    request::end(py, id, true, &kind);
 }
 
 /// Makes the body end the request, in a place that it has for such functions. False: it has none.
