@@ -2,8 +2,8 @@
 //! of the program raises (a worker's timeout, Ctrl-C), and those that are no `Exception`.
 //!
 //! How it works: CPython runs a signal handler between two instructions of whichever Python code is
-//! running: an integration's, or a property of the program's that a hook reads. What is raised there
-//! goes on where that code was called from. An `Exception` differs from a fault of that code by its
+//! running: an integration's, or a property of the program's that a hook reads. What is raised
+//! there goes on where that code was called from. An `Exception` differs from a fault of that code by its
 //! traceback: a frame in it has the code of an installed handler. The entries before the handler's
 //! are those of code that only ran because of us, and are removed.
 //!

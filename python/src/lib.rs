@@ -48,6 +48,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<moments::Task>()?;
     module.add_class::<streams::PyStream>()?;
     module.add_class::<traces::OpenSpan>()?;
+    add_hooks(module)?;
+    add_process(module)
+}
+
+/// Functions for requests, spans and metrics, and what integrations hook with.
+fn add_hooks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let functions = [
         wrap_pyfunction!(metrics::flush_metrics, module)?,
         wrap_pyfunction!(metrics::leave, module)?,
@@ -82,6 +88,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(event_loop::asyncio_is_here, module)?,
         wrap_pyfunction!(moments::gc_callback, module)?,
         wrap_pyfunction!(safe_point::watch_collections, module)?,
+    ];
+    functions.into_iter().try_for_each(|function| module.add_function(function))
+}
+
+/// Functions for traces, the recording of this process, and its threads.
+fn add_process(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let functions = [
         wrap_pyfunction!(traces::traceparent, module)?,
         wrap_pyfunction!(traces::tracestate, module)?,
         wrap_pyfunction!(traces::trace_id, module)?,

@@ -18,8 +18,8 @@
 //! | `moments/making.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |
 //! | `moments/making.rs` `clear` | collector | releases the attributes |
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
-//! | `moments/awaited.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
-//! | `moments/asgi.rs` `dealloc` | last reference to a `send` | releases the server's |
+//! | `moments/awaited_type.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
+//! | `moments/sender.rs` `dealloc` | last reference to a `send` | releases the server's |
 //! | `moments/handed.rs` `dealloc` | last reference to handed-over work | releases the function |
 //! | `hooks/stand_in.rs` `dealloc` | last reference to a stand-in | releases callable and hook |
 //! | `moments/wsgi.rs` `impl Drop for Ending` | a body that was not closed | `request::abandon` |

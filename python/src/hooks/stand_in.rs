@@ -24,8 +24,7 @@ use super::{Arguments, Hook, Original, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::kept::word;
-use crate::moments::visit_all;
-use crate::types::{class_of, slot, Class};
+use crate::types::{class_of, slot, visit_all, Class};
 
 /// Stand-ins.
 static STAND_IN: Class = Class::new();

@@ -25,10 +25,8 @@
 //! Missing on purpose: work after the response (background tasks), since the client does not wait
 //! for it. Websockets and lifespan are no requests.
 
-use std::cell::UnsafeCell;
-use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -36,132 +34,15 @@ use pyo3::types::PyString;
 use sys::cell::StaticRef;
 
 use super::arrivals::{begin_asgi, item};
-use super::aside::Aside;
-use super::awaited::{pass, pass_lazily, visit_all, Role};
+use super::awaited::{pass, pass_lazily, Role};
 use super::request;
+use super::sender::Sender;
 use crate::call::{quietly, wrong_call, Definition};
-use crate::disguise::{let_go, members, slots, Disguise};
 use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::made;
 use crate::process::recording;
-use crate::types::{class_of, slot, Class};
-
-/// The type of `Sender`.
-static SENDER: Class = Class::new();
-
-/// A `send` for the application.
-#[repr(C)]
-pub(super) struct Sender {
-    base: UnsafeCell<ffi::PyObject>,
-    call: Option<ffi::vectorcallfunc>,
-    /// The server's; None for a request that has none. Owned.
-    inner: *mut ffi::PyObject,
-    weak: *mut ffi::PyObject,
-    /// 0 once it has ended: taking it ends it. Relaxed, as `failed`: nothing else is read by it.
-    request: AtomicU64,
-    /// Whether the reply is one of 500 and more.
-    failed: AtomicBool,
-}
-
-impl Disguise for Sender {
-    const OWN: &'static [&'static std::ffi::CStr] = &[c"__call__"];
-
-    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: promised by the caller.
-        unsafe { (*object.cast::<Sender>()).inner }
-    }
-}
-
-impl Sender {
-    /// Owned; NULL and MemoryError.
-    ///
-    /// Safety: the GIL is held; `inner` is a live object.
-    pub unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
-        // SAFETY: the type has room for a `Sender`; all fields are set before the object is shared.
-        unsafe {
-            let made: *mut Sender = ffi::PyObject_GC_New(SENDER.get());
-            if !made.is_null() {
-                ffi::Py_INCREF(inner);
-                (&raw mut (*made).call).write(Some(call));
-                (&raw mut (*made).inner).write(inner);
-                (&raw mut (*made).weak).write(null_mut());
-                (&raw mut (*made).request).write(AtomicU64::new(request));
-                (&raw mut (*made).failed).write(AtomicBool::new(false));
-                ffi::PyObject_GC_Track(made.cast());
-            }
-            made
-        }
-    }
-
-    /// From here on it belongs to this request.
-    pub fn begin(&self, request: u64) {
-        self.request.store(request, Ordering::Relaxed);
-    }
-
-    /// The id of its request; 0 once it has ended.
-    pub fn id(&self) -> u64 {
-        self.request.load(Ordering::Relaxed)
-    }
-
-    /// Whether its reply is a failure is known.
-    pub fn note(&self, failed: bool) {
-        self.failed.store(failed, Ordering::Relaxed);
-    }
-
-    /// The id of its request, which has ended from here on; 0 if it had.
-    fn take(&self) -> u64 {
-        self.request.swap(0, Ordering::Relaxed)
-    }
-
-    /// Ends the request as `request_end` does.
-    pub fn end_as(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
-        match self.take() {
-            0 => {}
-            id => quietly((), || request::request_end(py, id, Some(error))),
-        }
-    }
-
-    /// Ends the request.
-    pub fn end(&self, py: Python<'_>) {
-        match self.take() {
-            0 => {}
-            id => quietly((), || request::end(py, id, self.failed.load(Ordering::Relaxed), "")),
-        }
-    }
-
-    /// Ends the request with an error of this type.
-    pub fn fail(&self, py: Python<'_>, kind: &str) {
-        match self.take() {
-            0 => {}
-            id => quietly((), || request::end(py, id, true, kind)),
-        }
-    }
-
-    /// As `fail`, from a destructor (see `safe_point`).
-    pub fn abandon(&self, kind: &str) {
-        match self.take() {
-            0 => {}
-            id => quietly((), || request::abandon(id, true, kind)),
-        }
-    }
-
-    /// Ends the request with the exception that is set, which remains set.
-    ///
-    /// Safety: the GIL is held.
-    pub unsafe fn fail_as_set(&self) {
-        if self.id() == 0 {
-            return;
-        }
-        // SAFETY: the GIL is held; the type is held by `aside`.
-        unsafe {
-            let aside = Aside::take();
-            self.fail(Python::assume_attached(), &aside.kind());
-            aside.put_back();
-        }
-    }
-}
 
 /// `around(original, application)` of a server's `run_asgi`, which is called where the request is
 /// read and makes the coroutine of the task that serves it. The request begins here; the server
@@ -262,7 +143,7 @@ unsafe fn serve(
     unsafe {
         let py = Python::assume_attached();
         quietly((), || request::request_enter(py, id));
-        let sender = Sender::new(id, *args.add(2));
+        let sender = Sender::new(id, *args.add(2), Some(call));
         if sender.is_null() {
             ffi::PyErr_Clear();
             quietly((), || request::end(py, id, false, ""));
@@ -333,7 +214,7 @@ pub(super) unsafe extern "C" fn call_application(
         if given.len() < 4 || !keywords.is_null() || !quietly(false, || begins(py, given[1])) {
             return plain();
         }
-        let sender = Sender::new(0, given[3]);
+        let sender = Sender::new(0, given[3], Some(call));
         if sender.is_null() {
             ffi::PyErr_Clear();
             return plain();
@@ -459,45 +340,4 @@ unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
             _ => None,
         }
     }
-}
-
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (sender, class) = (&*object.cast::<Sender>(), ffi::Py_TYPE(object));
-        let_go(object, sender.weak);
-        ffi::Py_DECREF(sender.inner);
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Sender`, under the GIL.
-    unsafe {
-        let sender = &*object.cast::<Sender>();
-        visit_all(&[sender.inner, ffi::Py_TYPE(object).cast()], visit, arg)
-    }
-}
-
-/// Makes the type of `Sender`.
-pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    let members = members(std::mem::offset_of!(Sender, call), std::mem::offset_of!(Sender, weak));
-    let mut slots = slots::<Sender>(Vec::new());
-    slots.extend([
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-        slot(ffi::Py_tp_members, members),
-    ]);
-    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    let class = class_of(py, c"dashcam._native.AsgiSend", size_of::<Sender>(), flags, slots)?;
-    SENDER.set(class);
-    Ok(())
 }

@@ -17,27 +17,23 @@
 //! through it always leads through a task or a frame, too.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::CStr;
-use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::asgi::Sender;
 use super::aside::Aside;
-use super::steps::{awaitable, found, returned, sent, thrown, thrown_all, told, Step};
+use super::sender::Sender;
+use super::steps::{awaitable, returned, thrown, Step};
 use super::{arrivals, request};
 use crate::alone::{alone, held};
-use crate::call::{leaked, method, none, quietly, wrong_call};
-use crate::disguise::{let_go, weak_member};
+use crate::call::quietly;
 use crate::hooks::note;
-use crate::kept::word;
-use crate::types::{class_of, slot, Class};
+use crate::types::Class;
 
 /// The type of `Passing`.
-static PASSING: Class = Class::new();
+pub(super) static PASSING: Class = Class::new();
 
 /// The meaning of an awaitable's end.
 #[derive(Clone, Copy, PartialEq)]
@@ -65,20 +61,20 @@ enum First {
 
 /// The wrapped awaitable. Fields that change are accessed by a thread that is `alone` with it.
 #[repr(C)]
-struct Passing {
+pub(super) struct Passing {
     base: UnsafeCell<ffi::PyObject>,
     /// A coroutine, or an iterator. Owned; NULL once an iterator has ended. A coroutine remains.
-    inner: Cell<*mut ffi::PyObject>,
+    pub(super) inner: Cell<*mut ffi::PyObject>,
     /// A `Sender`. Owned; NULL once it has ended.
-    sender: Cell<*mut ffi::PyObject>,
+    pub(super) sender: Cell<*mut ffi::PyObject>,
     role: Role,
     /// Whether `inner` is a coroutine.
-    is_coroutine: bool,
+    pub(super) is_coroutine: bool,
     first: Cell<First>,
     /// Judge, scope (of a handler: the judge of its exception), transport: each is owned, or NULL;
     /// all are NULL once it has ended.
-    more: [Cell<*mut ffi::PyObject>; 3],
-    weak: *mut ffi::PyObject,
+    pub(super) more: [Cell<*mut ffi::PyObject>; 3],
+    pub(super) weak: *mut ffi::PyObject,
 }
 
 /// `made` in a `Passing`; `made` itself if it cannot be awaited, which the awaiting code will
@@ -147,7 +143,7 @@ fn judged<'py>(
     let py = made.py();
     // SAFETY: the GIL is held; the references that are taken over are this function's own.
     unsafe {
-        let sender = Sender::new(request, ffi::Py_None());
+        let sender = Sender::new(request, ffi::Py_None(), None);
         if sender.is_null() {
             return Err(PyErr::fetch(py));
         }
@@ -233,7 +229,7 @@ unsafe fn judge_as_set(py: Python<'_>, sender: &Sender, judge: &Bound<'_, PyAny>
         match judge.call1((raised,)) {
             Ok(error) => sender.end_as(py, &error),
             Err(error) => {
-                sender.fail(py, aside.kind());
+                sender.fail(py, &aside.kind());
                 if !error.is_instance_of::<PyException>(py) {
                     aside.drop();
                     return error.restore(py);
@@ -250,7 +246,10 @@ impl Passing {
     /// none, which means that it returned None.
     ///
     /// Safety: the GIL is held, and the caller holds the object.
-    unsafe fn step(&self, step: impl FnOnce(*mut ffi::PyObject) -> Step) -> *mut ffi::PyObject {
+    pub(super) unsafe fn step(
+        &self,
+        step: impl FnOnce(*mut ffi::PyObject) -> Step,
+    ) -> *mut ffi::PyObject {
         // SAFETY: promised by the caller. `inner` is held meanwhile: the code that runs may close
         // this object.
         unsafe {
@@ -328,7 +327,7 @@ impl Passing {
     /// The exception that is set ends the request, if this is its application or handler.
     ///
     /// Safety: the GIL is held.
-    unsafe fn fail_as_set(&self) {
+    pub(super) unsafe fn fail_as_set(&self) {
         if !matches!(self.role, Role::Application | Role::Handler) {
             return;
         }
@@ -372,7 +371,7 @@ impl Passing {
     ///
     /// Safety: the GIL is held; the code that runs may drop the holder of this object, so the
     /// caller holds it too.
-    unsafe fn release(&self) {
+    pub(super) unsafe fn release(&self) {
         let take = |field: &Cell<*mut ffi::PyObject>| field.replace(null_mut());
         let take_all = || {
             let inner = if self.is_coroutine { null_mut() } else { take(&self.inner) };
@@ -389,7 +388,7 @@ impl Passing {
     }
 
     /// The wrapped coroutine, borrowed; NULL if it is none.
-    fn coroutine(&self) -> *mut ffi::PyObject {
+    pub(super) fn coroutine(&self) -> *mut ffi::PyObject {
         match self.is_coroutine {
             true => self.inner.get(),
             false => null_mut(),
@@ -402,98 +401,11 @@ impl Passing {
     }
 }
 
-unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a live object.
-    unsafe { ffi::Py_INCREF(object) };
-    object
-}
-
-unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
-    unsafe { (*object.cast::<Passing>()).step(|inner| sent(inner, ffi::Py_None())) }
-}
-
-/// `send(value)`.
-unsafe extern "C" fn send(
-    object: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
-    unsafe {
-        if count != 1 || !keywords.is_null() {
-            return wrong_call(c"send() takes exactly one argument");
-        }
-        told((*object.cast::<Passing>()).step(|inner| sent(inner, *args)))
-    }
-}
-
-/// `throw(type_or_value, value, traceback)`.
-unsafe extern "C" fn throw(
-    object: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
-    unsafe {
-        if !(1..=3).contains(&count) || !keywords.is_null() {
-            return wrong_call(c"throw() takes one to three arguments: type, value, traceback");
-        }
-        told((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
-    }
-}
-
-/// `close()`.
-unsafe extern "C" fn close(
-    object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
-    unsafe {
-        if count != 0 || !keywords.is_null() {
-            return wrong_call(c"close() takes no arguments");
-        }
-        let passing = &*object.cast::<Passing>();
-        let inner = match passing.is_coroutine {
-            true => held(object, &passing.inner),
-            false => alone(object, || passing.inner.replace(null_mut())),
-        };
-        if inner.is_null() {
-            return none();
-        }
-        let method = found(inner, word!(Python::assume_attached(), "close").as_ptr());
-        let mut raised = false;
-        if !method.is_null() {
-            let result = ffi::PyObject_CallObject(method, null_mut());
-            ffi::Py_DECREF(method);
-            raised = result.is_null();
-            ffi::Py_XDECREF(result);
-        }
-        raised |= !ffi::PyErr_Occurred().is_null();
-        if raised {
-            passing.fail_as_set();
-        }
-        let aside = Aside::take();
-        passing.abandon();
-        passing.release();
-        ffi::Py_DECREF(inner);
-        aside.put_back();
-        if raised {
-            return null_mut();
-        }
-        none()
-    }
-}
-
 impl Passing {
     /// Ends the request of an application that was not run to its end. From a destructor, too.
     ///
     /// Safety: the GIL is held.
-    unsafe fn abandon(&self) {
+    pub(super) unsafe fn abandon(&self) {
         if matches!(self.role, Role::Application | Role::Handler) {
             // SAFETY: promised by the caller.
             if let Some(sender) = self.sender(unsafe { Python::assume_attached() }) {
@@ -501,109 +413,4 @@ impl Passing {
             }
         }
     }
-}
-
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (passing, class) = (&*object.cast::<Passing>(), ffi::Py_TYPE(object));
-        let_go(object, passing.weak);
-        let aside = Aside::take();
-        ffi::Py_XDECREF(passing.inner.replace(null_mut()));
-        passing.abandon();
-        passing.release();
-        aside.put_back();
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-pub(crate) unsafe fn visit_all(
-    objects: &[*mut ffi::PyObject],
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    for object in objects.iter().filter(|object| !object.is_null()) {
-        // SAFETY: called by the collector, under the GIL, with live objects.
-        let stop = unsafe { visit(*object, arg) };
-        if stop != 0 {
-            return stop;
-        }
-    }
-    0
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Passing`, under the GIL.
-    unsafe {
-        let passing = &*object.cast::<Passing>();
-        let class = ffi::Py_TYPE(object).cast();
-        let [judge, scope, transport] = passing.more.each_ref().map(Cell::get);
-        let own = [passing.inner.get(), passing.sender.get(), class];
-        match visit_all(&own, visit, arg) {
-            0 => visit_all(&[judge, scope, transport], visit, arg),
-            stop => stop,
-        }
-    }
-}
-
-/// Attributes through which a coroutine's own steps could be reached.
-const OWN: [&CStr; 5] = [c"send", c"throw", c"close", c"__await__", c"__next__"];
-
-/// Gets an attribute: in place of a coroutine, the coroutine's, `__class__` included.
-unsafe extern "C" fn attribute(
-    object: *mut ffi::PyObject,
-    name: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, a `Passing` and a str.
-    unsafe {
-        let coroutine = (*object.cast::<Passing>()).coroutine();
-        let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
-        match coroutine.is_null() || OWN.iter().any(is) {
-            true => ffi::PyObject_GenericGetAttr(object, name),
-            false => ffi::PyObject_GetAttr(coroutine, name),
-        }
-    }
-}
-
-unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`.
-    unsafe {
-        let passing = &*object.cast::<Passing>();
-        match passing.coroutine().is_null() {
-            true => ffi::PyUnicode_FromString(c"<awaitable>".as_ptr()),
-            false => ffi::PyObject_Repr(passing.coroutine()),
-        }
-    }
-}
-
-/// Makes the type.
-pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    let methods = leaked(vec![
-        method(c"send", send, c"As a coroutine's."),
-        method(c"throw", throw, c"As a coroutine's."),
-        method(c"close", close, c"As a coroutine's."),
-    ]);
-    let members = weak_member(std::mem::offset_of!(Passing, weak));
-    let slots = vec![
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_am_await, itself as *const c_void),
-        slot(ffi::Py_tp_iternext, next as *const c_void),
-        slot(ffi::Py_tp_methods, methods.cast()),
-        slot(ffi::Py_tp_getattro, attribute as *const c_void),
-        slot(ffi::Py_tp_repr, repr as *const c_void),
-        slot(ffi::Py_tp_members, members),
-    ];
-    // The sampler finds it by this name.
-    let name = c"dashcam._native.Passing";
-    let class = class_of(py, name, size_of::<Passing>(), ffi::Py_TPFLAGS_HAVE_GC, slots)?;
-    PASSING.set(class);
-    Ok(())
 }

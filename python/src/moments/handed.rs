@@ -21,12 +21,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::aside::Aside;
-use super::awaited::visit_all;
 use super::tasks::{task_begin, task_end};
 use crate::call::quietly;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::process::arm_late;
-use crate::types::{class_of, slot, Class};
+use crate::types::{class_of, slot, visit_all, Class};
 
 /// The type.
 static WORK: Class = Class::new();

@@ -17,6 +17,7 @@ mod asgi;
 mod aside;
 mod attributes;
 mod awaited;
+mod awaited_type;
 #[cfg(not(Py_GIL_DISABLED))]
 mod bound;
 #[cfg(not(Py_GIL_DISABLED))]
@@ -30,6 +31,7 @@ mod object;
 mod pool;
 mod quick;
 mod request;
+mod sender;
 mod served;
 mod span;
 mod steps;
@@ -57,7 +59,6 @@ use span::Spans;
 
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
-pub(crate) use awaited::visit_all;
 pub use awaited::{handling, seen};
 pub use handed::work;
 pub use quick::{names_path, names_route};
@@ -351,8 +352,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     #[cfg(not(Py_GIL_DISABLED))]
     doors::make_types(py)?;
-    awaited::make_type(py)?;
-    asgi::make_type(py)?;
+    awaited_type::make_type(py)?;
+    sender::make_type(py)?;
     asgi::make_transport(py)?;
     handed::make_type(py)?;
     add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
