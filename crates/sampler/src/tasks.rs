@@ -282,7 +282,10 @@ impl Suspensions {
             let mut stood = self.stood_around.remove(&task).filter(|s| s.is_still(looker, now));
             if let (None, Some(stacks)) = (&stood, &mut looker.stacks) {
                 if stacks.suspended(task, 1, &mut found).is_ok() {
-                    let one = found.pop().map(|one| Suspended { task, ..one });
+                    // One that awaits a request's task (a connection's) works for that.
+                    let works = |one: &Suspended| open.iter().any(|r| r.task as usize == one.task);
+                    let one = found.pop().filter(|one| !works(one));
+                    let one = one.map(|one| Suspended { task, ..one });
                     stood = one.map(|one| Stood::of(looker, one, now));
                 }
             }

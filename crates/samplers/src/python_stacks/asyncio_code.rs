@@ -30,6 +30,6 @@ fn asyncio_file(code: &CodeInfo) -> Option<&str> {
     folder.ends_with("/asyncio").then_some(file)
 }
 
-fn function(code: &CodeInfo) -> &str {
+pub(super) fn function(code: &CodeInfo) -> &str {
     code.qualname.rsplit('.').next().unwrap_or(&code.qualname)
 }

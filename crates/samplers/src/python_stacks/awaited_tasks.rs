@@ -3,11 +3,13 @@
 //! How it works: a future that is a task itself is one. `gather` keeps its children in the future's
 //! attributes, `shield` its one in a callback, `wait` and `wait_for` theirs in the frame, a
 //! `TaskGroup` in the group. A task that waits for a notice inside the block of a group that its
-//! own file opened waits for that group's tasks.
+//! own file opened waits for that group's tasks; so does one that watches for its client to go away
+//! in that block, in whatever server's code.
 //!
 //! What it promises: tasks that are not done, each once; `MOST_CHILDREN` of them, and
 //! `MOST_LOOKED_AT` objects a search.
 
+use super::asyncio_code::function;
 use super::chain::Chain;
 use super::frame::RawFrame;
 use super::reader::PythonStacks;
@@ -20,6 +22,9 @@ const MOST_STEPS: usize = 4;
 const MOST_CHILDREN: usize = 8;
 /// Frames of a chain that are searched for a task group's block.
 const MOST_WITHIN: usize = 24;
+/// In the name of a function that waits for its client to go away (`listen_for_disconnect`): the
+/// diagnosis knows such a wait by the same word.
+const WATCHER: &str = "disconnect";
 
 impl PythonStacks {
     /// The tasks not done that `chain` waits for; none of those in `met`.
@@ -78,17 +83,27 @@ impl PythonStacks {
         }
     }
 
+    /// How many of the innermost frames only wait for the client to go away, by the name of the
+    /// function that does; 0: none.
+    pub(super) fn frames_that_watch(&self, chain: &Chain) -> usize {
+        let watches =
+            |frame: &RawFrame| self.code_of(frame).is_some_and(|c| function(c).contains(WATCHER));
+        chain.frames.iter().take(MOST_WITHIN).rposition(watches).map_or(0, |at| at + 1)
+    }
+
     /// The content of the task groups that the waiting code has opened itself, by its file: one of
     /// their tasks will send the notice. A web framework runs what a middleware wraps in such a
     /// group, and waits for its messages. Code of another file that runs inside of a group's block
-    /// waits for something that it started itself.
+    /// waits for something that it started itself. Code that only waits for its client to go away
+    /// waits for nothing in its server's code: there the group is searched for from that code on.
     fn groups_around(&mut self, chain: &Chain) -> Vec<usize> {
         let file =
             |stacks: &PythonStacks, frame: &RawFrame| stacks.code_of(frame).map(|c| c.file.clone());
         let carries = |file: &str| file.contains("/asyncio/") || file.contains("/anyio/");
+        let watcher = self.frames_that_watch(chain).saturating_sub(1);
         let mut owners = Vec::new();
         let mut own: Option<String> = None;
-        for frame in chain.frames.iter().take(MOST_WITHIN) {
+        for frame in chain.frames.iter().take(MOST_WITHIN).skip(watcher) {
             let Some(file) = file(self, frame) else { continue };
             if own.is_none() && carries(&file) {
                 // The end of a block waits in a method of the group.

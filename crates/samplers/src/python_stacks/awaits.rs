@@ -14,7 +14,8 @@
 //! Their frames then lie inside the frames of the task that awaits them. A task that awaits several
 //! tasks has a chain for each that is not done. A task that waits for a notice inside the block of
 //! a task group that its own file opened (a middleware that runs the application in a group of
-//! anyio's, and waits for its messages) waits for that group's tasks.
+//! anyio's, and waits for its messages) waits for that group's tasks; so does one that watches for
+//! its client to go away in that block, whatever server's code it does so in.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -100,7 +101,12 @@ impl PythonStacks {
                 true => Vec::new(),
                 false => self.awaited_tasks(&chain, &met),
             };
-            let mut frames = chain.frames.clone();
+            // What waits for the client to go away does not wait for the tasks beside it.
+            let watch = match children.is_empty() {
+                true => 0,
+                false => self.frames_that_watch(&chain),
+            };
+            let mut frames = chain.frames[watch..].to_vec();
             frames.extend_from_slice(&outer);
             if !children.is_empty() {
                 met.extend_from_slice(&children);

@@ -21,8 +21,9 @@
 use super::chain::Chain;
 use super::reader::PythonStacks;
 
-/// Frames of a task that are searched.
-const MOST_FRAMES: usize = 12;
+/// Frames of a task that are searched: a reader of the program's own waits for its peer through
+/// some twenty frames of a client library.
+const MOST_FRAMES: usize = 40;
 
 impl PythonStacks {
     /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of
@@ -48,8 +49,9 @@ impl PythonStacks {
         }
         let frames = chain.frames.iter().take(MOST_FRAMES);
         frames.into_iter().any(|frame| {
-            self.refers_to(frame, object)
-                && self.codes.names(&self.mem, &self.layout, frame.code, by)
+            // What code names is remembered; what a frame refers to is read anew.
+            self.codes.names(&self.mem, &self.layout, frame.code, by)
+                && self.refers_to(frame, object)
         })
     }
 

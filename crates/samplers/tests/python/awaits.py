@@ -368,6 +368,18 @@ async def groups():
     task = await parked(sleeps())
     assert one(task).names == ["sleep", "sleeps"], "it waits for its own time"
     await drop(task)
+    # One that only watches for its client to go away, in the code of its server.
+    elsewhere = {}
+    source = "async def receive(event):\n    await event.wait()\n"
+    exec(compile(source, "server.py", "exec"), elsewhere)
+
+    async def listen_for_disconnect():
+        await elsewhere["receive"](event)
+
+    task = await parked(serves(listen_for_disconnect()))
+    got = one(task)
+    assert got.kind == "sleep" and got.names == ["sleep", "child", "serves"], got
+    await drop(task)
     elsewhere = {}
     exec(compile("async def body(event):\n    await event.wait()\n", "elsewhere.py", "exec"), elsewhere)
     task = await parked(serves(elsewhere["body"](event)))
