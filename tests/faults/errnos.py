@@ -81,9 +81,6 @@ NAMES = {number: name for name, (number, _) in CALLS.items()}
 
 # Failures that are not promised, with reasons: they are tried all the same, and reported.
 KNOWN: "dict[tuple[str, int], str]" = {
-    ("fcntl", EPERM): "a descriptor that cannot be duplicated stays at the lowest free number",
-    ("fcntl", EMFILE): "a descriptor that cannot be duplicated stays at the lowest free number",
-    ("fcntl", EINVAL): "a descriptor that cannot be duplicated stays at the lowest free number",
     ("getrandom", EPERM): "Rust's library opens /dev/urandom in its place, and keeps it",
     ("getrandom", ENOSYS): "Rust's library opens /dev/urandom in its place, and keeps it",
 }
