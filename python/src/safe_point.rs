@@ -44,6 +44,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+#[cfg(not(Py_GIL_DISABLED))]
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -73,9 +74,17 @@ struct Watch {
 }
 
 impl Watch {
+    /// Whether the callback is at its place. Another thread may change the list meanwhile, so its
+    /// items are held.
+    #[cfg(Py_GIL_DISABLED)]
+    fn is_in_place(&self, py: Python<'_>) -> bool {
+        self.callbacks.bind(py).iter().any(|one| one.is(&self.callback))
+    }
+
     /// Whether the callback is at its place. Calls nothing and allocates nothing.
+    #[cfg(not(Py_GIL_DISABLED))]
     #[inline]
-    fn is_in_place(&self) -> bool {
+    fn is_in_place(&self, _py: Python<'_>) -> bool {
         let (list, wanted) = (self.callbacks.as_ptr(), self.callback.as_ptr());
         // SAFETY: the caller holds the GIL: a list, read within its size, and compared by address.
         unsafe {
@@ -132,11 +141,7 @@ pub fn collection_ends() {
 #[inline]
 pub fn in_collection(py: Python<'_>) -> bool {
     match WATCH.get() {
-        // A list of the program's, which another thread may change meanwhile without the GIL. There
-        // the collector runs between bytecodes only.
-        Some(watch) if !cfg!(Py_GIL_DISABLED) && !watch.is_in_place() => {
-            in_unseen_collection(py, watch)
-        }
+        Some(watch) if !watch.is_in_place(py) => in_unseen_collection(py, watch),
         _ => {
             let collecting = COLLECTING.load(Ordering::Relaxed);
             collecting != 0 && (collecting == this_thread() || collecting == SOME_THREAD)
