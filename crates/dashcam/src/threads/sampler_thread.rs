@@ -227,6 +227,8 @@ impl<W: World> Passes<'_, W> {
     /// The end: captures that are due are made now.
     fn end(&mut self) {
         self.sampler.idle();
+        // Of requests that ended since the last pass.
+        self.triggers.look(sys::clock::now_ns(), &[]);
         self.triggers.last_words();
         self.answer_flush();
     }
