@@ -71,7 +71,8 @@ pub use metrics::handles::{
 pub use metrics::windows::{on_window, Sink};
 pub use process::builder::{start, Config};
 pub use process::control::{
-    before_exit, check_settings, crashing, snap, start_with_runtime, stop, StartError,
+    before_exit, check_settings, crashing, owes_a_capture, snap, start_with_runtime, stop,
+    StartError,
 };
 pub use recorder::{
     append, begin_span, current, end_span, event, gc, is_on, name_thread, on_epoch, span, task,

@@ -8,7 +8,8 @@
 //! The functions and their duties:
 //! - `_exit`, `execv`, `execve` run no exit handlers: the last counts are sent first. The other
 //!   functions of `os` that exec call one of these, and so do multiprocessing's and Celery's
-//!   children at their end.
+//!   children at their end. Before `_exit` slow requests that are in no capture get one, as at an
+//!   exit: RQ ends the process of each job so.
 //! - `raise_signal`: uvicorn shuts down and then raises the signal that ended it once more, with
 //!   the default action, so no exit handler runs: the recorder stops first, as at an exit.
 //! - `fork`, `forkpty` warn from 3.12 on if there is more than one thread (`DeprecationWarning`),
@@ -16,7 +17,8 @@
 //!   makes it, without the warning: our threads do not exist in the child before any code of the
 //!   host runs (`pthread_atfork`), and share no lock with it.
 //!
-//! What it promises: nothing here raises, or delays for more than a second (see `leave`).
+//! What it promises: nothing here raises, or delays for more than a second (see `leave`); before
+//! an end that owes a capture, for as long as an exit does.
 //!
 //! Missing on purpose: builtins with another convention than those known here; a notice says so.
 
@@ -40,6 +42,8 @@ extern "C" {
 enum Duty {
     /// A last window of metrics.
     Leave,
+    /// The same, and the capture that is owed.
+    Exit,
     /// The process may end by this signal.
     Raise,
     /// A child.
@@ -63,7 +67,7 @@ const fn builtin(module: &'static str, name: &'static str, duty: Duty) -> Builti
 }
 
 static BUILTINS: [Builtin; 6] = [
-    builtin("posix", "_exit", Duty::Leave),
+    builtin("posix", "_exit", Duty::Exit),
     builtin("posix", "execv", Duty::Leave),
     builtin("posix", "execve", Duty::Leave),
     builtin("_signal", "raise_signal", Duty::Raise),
@@ -179,7 +183,10 @@ unsafe fn do_duty<const N: usize>(argument: *mut ffi::PyObject) {
     // SAFETY: the caller's promise, stated above.
     let py = unsafe { Python::assume_attached() };
     match BUILTINS[N].duty {
-        Duty::Leave => {
+        Duty::Exit if dashcam::owes_a_capture() => {
+            quietly((), || crate::process::before_exit(py, ""));
+        }
+        Duty::Leave | Duty::Exit => {
             quietly(false, || crate::metrics::leave(py));
         }
         Duty::Raise if !argument.is_null() => {

@@ -301,6 +301,11 @@ pub fn crashing(kind: &str) {
     }
 }
 
+/// Whether slow requests are in no capture yet: `before_exit` would save one. A few loads.
+pub fn owes_a_capture() -> bool {
+    running().is_some_and(|parts| parts.recording.owes_a_capture())
+}
+
 /// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
 pub fn before_exit() {
     stop();

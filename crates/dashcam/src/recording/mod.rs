@@ -13,12 +13,12 @@ pub(crate) mod no_requests;
 pub(crate) mod runtime;
 pub(crate) mod sources;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use format::region::losses;
 use recorder::Recorder;
 use sampler::Figures;
-use settings::{Config, Knob, KNOBS};
+use settings::{AtExit, Config, Knob, KNOBS};
 use trigger::Wrong;
 
 use crate::recording::growth::Growth;
@@ -42,6 +42,9 @@ pub(crate) struct Recording {
     pub growth: Growth,
     /// Why no request has begun.
     pub no_requests: Notice,
+    /// Slow requests when the last capture was made. Written by `dashcam-keeper`. Relaxed: a count,
+    /// which orders nothing.
+    slow_captured: AtomicU64,
     live: Live,
     /// Set once; the threads leave.
     stop: AtomicBool,
@@ -56,6 +59,7 @@ impl Recording {
             sampler: Figures::default(),
             growth: Growth::default(),
             no_requests: Notice::default(),
+            slow_captured: AtomicU64::new(0),
             live: Live::new(config),
             stop: AtomicBool::new(false),
         }
@@ -99,6 +103,17 @@ impl Recording {
     /// Requests begun, and those that ended past their limit.
     pub(crate) fn requests(&self) -> (u64, u64) {
         requests(self.recorder)
+    }
+
+    /// A capture was made: it has the slow requests so far.
+    pub(crate) fn captured(&self) {
+        self.slow_captured.store(self.requests().1, Ordering::Relaxed);
+    }
+
+    /// Whether slow requests are in no capture yet, for which the end of the process saves one.
+    pub(crate) fn owes_a_capture(&self) -> bool {
+        let is_wanted = !matches!(self.config().at_exit, AtExit::Never);
+        is_wanted && self.requests().1 > self.slow_captured.load(Ordering::Relaxed)
     }
 
     /// Why there are none, if that is known; else "".

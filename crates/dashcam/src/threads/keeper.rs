@@ -94,6 +94,7 @@ pub(crate) fn run(keeper: Keeper) {
         };
         note(&recording, &queue, &result);
         if let Ok(made) = &result {
+            recording.captured();
             log.captured(&recording, &job, &made.path);
             if let Some(fired) = &job.fired {
                 recording.recorder.rollups().note(fired.id, Fate::Captured);
