@@ -127,7 +127,7 @@ def test_a_session_of_the_caller_keeps_its_names_and_settings(both: Both) -> Non
 
 
 def test_tables_without_a_file_have_no_rows(tmp_path: Path, spark: Cluster) -> None:
-    one = drawn(1, 2)
+    one = drawn(1, 3)
     one.rows["captures"], one.rows["findings"], one.rows["requests"] = [], [], []
     one.healthy(0, 0.5)
     store.write(tmp_path, one.tables())
