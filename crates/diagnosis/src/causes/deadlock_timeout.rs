@@ -6,8 +6,9 @@
 //! the deadlock. No wake-up could have come. Where locks do not name their holders: one thread went
 //! on when the other gave up (`lock_order`). Without the time limit they would still be blocked.
 //!
-//! A notice that never comes is the same for its waiter: a Condition, or an Event that others at
-//! the same place got notice of, was waited for to its time limit, and no thread ended the wait.
+//! A notice that never comes is the same for its waiter: a Condition, a Barrier, or an Event that
+//! others at the same place got notice of, was waited for to its time limit, and no thread ended
+//! the wait.
 //! (A pool that hands nothing out in time is pool-wait; an Event as a pause is sleep.)
 //!
 //! Quotes: both holders, and the threads behind them. Sure: both locks name their holders, or the
@@ -33,6 +34,10 @@ pub const ROW: Row = Row { sentence, advice };
 const ADVICE_NOTICE: &str =
     "Find the thread that should have given notice and did not: a notify() or set() that is missing \
      on one way out (an error, an early return), that came before the wait, or whose thread is gone.";
+
+const ADVICE_BARRIER: &str =
+    "Find the thread that should have come to the Barrier and did not (an error, an early return, a \
+     thread that is gone), or compare the number of its parties with the threads that come to it.";
 
 const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
@@ -60,6 +65,7 @@ pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Op
 /// Of a notice that did not come the thread counts that was to give it.
 fn advice(d: &Described<'_>) -> &'static str {
     match lock_wait::is_notice(d.resource) {
+        true if d.resource == Some(&Resource::Barrier) => ADVICE_BARRIER,
         true => ADVICE_NOTICE,
         false => ADVICE,
     }
@@ -68,7 +74,11 @@ fn advice(d: &Described<'_>) -> &'static str {
 fn sentence(d: &Described<'_>) -> String {
     if lock_wait::is_notice(d.resource) {
         let waited = lock_wait::noticeless(d);
-        return format!("{waited} until its time limit: nobody gave notice");
+        let why = match d.resource {
+            Some(Resource::Barrier) => "too few threads came to it",
+            _ => "nobody gave notice",
+        };
+        return format!("{waited} until its time limit: {why}");
     }
     let waited = format!("{} waited {} for a lock", rule::at(d.place), d.time());
     let thread = d.culprit_thread.unwrap_or("another thread");

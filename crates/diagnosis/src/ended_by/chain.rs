@@ -8,7 +8,7 @@
 use analysis::timeline::Segment;
 
 use crate::candidate::{self, Asked, Candidate, Source};
-use crate::claim::Blocker;
+use crate::claim::{Blocker, Link};
 use crate::context::Context;
 use crate::ended_by::{gil, lock_order, queue_reader};
 use crate::explain::Inference;
@@ -87,7 +87,9 @@ pub(crate) fn follow(
         let Some(next) = next.filter(|next| !seen.contains(&next.tid)) else { break };
         seen.push(next.tid);
         let through = if blocker.through == 0 { blocker.stack } else { blocker.through };
-        blocker = Blocker { measured: blocker.measured && next.measured, through, ..next };
+        let puts = longest.is_some_and(|wait| pools::puts(cx, wait.stack()));
+        let link = if puts && next.link == Link::Lock { Link::Room } else { next.link };
+        blocker = Blocker { measured: blocker.measured && next.measured, through, link, ..next };
     }
     blocker
 }

@@ -74,9 +74,9 @@ pub fn is_still_waiting(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 }
 
 /// What a wait was for that a thread was to end by notice and that ran to its time limit: nobody
-/// gave notice. A Condition is there for that. An Event is waited for with a limit as a pause, too:
-/// it counts where another wait at the same place did get its notice. A wait that still went on at
-/// the capture's end is like those there that ran out.
+/// gave notice. A Condition is there for that, and a Barrier that too few threads came to. An Event
+/// is waited for with a limit as a pause, too: it counts where another wait at the same place did
+/// get its notice. A wait that still went on at the capture's end is like those there that ran out.
 pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let stack = segment.stack();
     let waits = segment.wait() == WaitKind::Futex && cx.frames.leaf_at(stack, Stdlib::Wait);
@@ -91,7 +91,7 @@ pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource
     }
     match cx.frames.resource(stack, &signatures::NOTICES)? {
         Resource::Event(_) if !limited_waits(cx, stack).noticed => None,
-        notice @ (Resource::Event(_) | Resource::Condition(_)) => Some(notice),
+        notice @ (Resource::Event(_) | Resource::Condition(_) | Resource::Barrier) => Some(notice),
         _ => None,
     }
 }

@@ -58,6 +58,23 @@ fn a_condition_that_nobody_notified_is_no_sleep() {
 }
 
 #[test]
+fn a_barrier_that_too_few_threads_came_to_is_no_sleep() {
+    const BARRIER: (&str, &str, u32) = ("Barrier.wait", THREADING, 701);
+    const ENTERS: (&str, &str, u32) = ("Barrier._wait", THREADING, 739);
+    const WAIT_FOR: (&str, &str, u32) = ("Condition.wait_for", THREADING, 362);
+    for switches in [true, false] {
+        let (made, _) = limited(switches, &[VIEW, BARRIER, ENTERS, WAIT_FOR, CONDITION]);
+        let verdict = judge(&made);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "deadlock-timeout", "{}", to_text(&verdict));
+        let words = "for a Barrier until its time limit: too few threads came to it";
+        assert!(first.summary.contains(words), "{}", first.summary);
+        assert!(first.advice.contains("Barrier"), "{}", first.advice);
+        assert!(first.culprit.is_none());
+    }
+}
+
+#[test]
 fn an_event_is_a_pause_unless_another_wait_there_got_its_notice() {
     for switches in [true, false] {
         let (mut made, stack) = limited(switches, &[VIEW, EVENT, CONDITION]);
