@@ -57,6 +57,8 @@ pub struct Index<'c> {
     /// Places of the parts of each request that were handed to other threads; built at the first
     /// question.
     handed: OnceCell<HashMap<u64, Vec<usize>>>,
+    /// The name of each request; built at the first question.
+    request_names: OnceCell<HashMap<u64, u32>>,
     /// The longest collection.
     longest_gc_ns: u64,
 }
@@ -83,6 +85,7 @@ impl<'c> Index<'c> {
             await_samples: OnceCell::new(),
             served: OnceCell::new(),
             handed: OnceCell::new(),
+            request_names: OnceCell::new(),
             longest_gc_ns: gc_ns.max().unwrap_or(0),
         }
     }
@@ -285,6 +288,14 @@ impl<'c> Index<'c> {
             handed
         });
         handed.get(&request).into_iter().flatten().map(|at| &tasks[*at])
+    }
+
+    /// The name of a request, as its id.
+    pub fn name_of_request(&self, id: u64) -> Option<u32> {
+        let names = self
+            .request_names
+            .get_or_init(|| self.capture.requests.iter().map(|row| (row.id, row.name)).collect());
+        names.get(&id).copied()
     }
 
     /// When the work of `tid` at `t_ns` for a request ended, not on an event loop: all of the

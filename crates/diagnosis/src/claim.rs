@@ -75,6 +75,8 @@ pub struct Claim {
     /// It is what another thread did, and that thread was found because it ran when the wait for it
     /// ended.
     pub inferred: bool,
+    /// No sample saw what the request's task awaited: it is what other requests of its name did.
+    pub by_fellows: bool,
     /// It is what another thread did, and the request was blocked here and waited for that; else 0.
     pub waiter: u32,
     /// The id of the rule that claims it.
@@ -95,6 +97,7 @@ impl Claim {
             resource: None,
             seen: segment.sampled,
             inferred: false,
+            by_fellows: false,
             waiter: 0,
             rule: NO_RULE,
         }

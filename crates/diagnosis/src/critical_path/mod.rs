@@ -2,14 +2,15 @@
 //!
 //! How it works: the request's own thread is followed (`followed`); while it waits for work handed
 //! to another thread, the slices of that thread replace the wait. A request on an event loop is cut
-//! by what its task was seen to await (`on_loop`), and the time before a handler began by what kept
-//! the process from taking the request up (`arrival`). Time without a CPU inside of long work is
-//! that work's (`contention`).
+//! by what its task was seen to await (`on_loop`), or other requests of its name were (`fellows`),
+//! and the time before a handler began by what kept the process from taking the request up
+//! (`arrival`). Time without a CPU inside of long work is that work's (`contention`).
 //!
 //! What it promises: the slices do not overlap, and sum to the request's time.
 
 pub(crate) mod arrival;
 pub(crate) mod contention;
+pub(crate) mod fellows;
 pub(crate) mod followed;
 pub(crate) mod kept_gil;
 pub(crate) mod on_loop;

@@ -15,11 +15,12 @@ use capture::read::TaskRow;
 use format::record::Await;
 use format::wait::{AwaitKind, WaitKind};
 
+use crate::cause::Cause;
 use crate::causes;
-use crate::claim::Slice;
+use crate::claim::{Claim, Slice};
 use crate::context::Context;
-use crate::critical_path::followed;
-use crate::facts::awaits::AwaitTimeline;
+use crate::critical_path::{fellows, followed};
+use crate::facts::awaits::{AwaitTimeline, Awaited};
 use crate::facts::pools;
 
 /// Claimed segments of a request on an event loop. While a part of its work is with another thread,
@@ -34,7 +35,7 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
     tasks.sort_by_key(|t| t.queued_ns);
     let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Slice<'c>>| {
         for segment in cx.timeline(row.tid, from_ns, to_ns) {
-            of_segment(cx, &line, segment, out);
+            of_segment(cx, request, &line, segment, out);
         }
     };
     for task in tasks {
@@ -72,6 +73,7 @@ fn waits_for_result(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> boo
 /// The intervals of a segment of the loop's thread, for a request whose task was seen in `line`.
 pub fn of_segment<'c>(
     cx: &Context<'c>,
+    request: &Judged<'_>,
     line: &AwaitTimeline<'c>,
     segment: Segment<'c>,
     out: &mut Vec<Slice<'c>>,
@@ -82,12 +84,25 @@ pub fn of_segment<'c>(
     }
     for (part, row) in line.cut(&segment) {
         let suspended = |row: &&Await| !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
+        let unseen = row.is_none();
         let Some(row) = row.filter(suspended) else {
-            out.push(Slice { claim: causes::claim(cx, &part), segment: part });
+            let claim = causes::claim(cx, &part);
+            let is_open = unseen && claim.cause == Cause::Unknown;
+            let likely = is_open.then(|| of_fellows(cx, request, &part)).flatten();
+            out.push(likely.unwrap_or(Slice { claim, segment: part }));
             continue;
         };
         let estimate = Segment { exact: false, state: State::Wait, ..part };
         let claim = causes::awaited(cx, &line.whole(row), &estimate);
         out.push(Slice { claim, segment: estimate });
     }
+}
+
+/// The same of a part in which the request's task was not seen and the loop had nothing to do.
+fn of_fellows<'c>(cx: &Context<'c>, request: &Judged<'_>, part: &Segment<'c>) -> Option<Slice<'c>> {
+    let row = fellows::of(cx, request, part)?;
+    let estimate = Segment { exact: false, state: State::Wait, ..*part };
+    let claim = causes::awaited(cx, &Awaited::over(row, part), &estimate);
+    let claim = Claim { seen: false, by_fellows: true, ..claim };
+    (claim.cause != Cause::Unknown).then_some(Slice { claim, segment: estimate })
 }

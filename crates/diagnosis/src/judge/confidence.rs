@@ -118,11 +118,12 @@ const TABLE: &[Row] = &[
     Row {
         id: "seen-by-a-sample.least",
         measure: |f| {
-            let seen = f.part(|w| w.slice.claim.seen);
+            // What is taken from fellows says so in a row of its own.
+            let seen = f.part(|w| w.slice.claim.seen || w.slice.claim.by_fellows);
             let enough = f.is_unseen() || seen >= thresholds::half();
             Some((seen, thresholds::half(), enough))
         },
-        lowers: |f| match f.part(|w| w.slice.claim.seen) {
+        lowers: |f| match f.part(|w| w.slice.claim.seen || w.slice.claim.by_fellows) {
             seen if seen < HARDLY_ANY => possible("hardly any of it was seen by a sample"),
             seen => {
                 let why = format!("only {:.0} % of it was seen by a sample", seen * 100.0);
@@ -195,6 +196,20 @@ const TABLE: &[Row] = &[
             likely(
                 "the thread that the request waited for was inferred: it ran when the wait ended",
             )
+        },
+    },
+    Row {
+        id: "by-fellows.most",
+        measure: |f| {
+            let part = f.part(|w| w.slice.claim.by_fellows);
+            (part > 0.0).then(|| at_most(part, thresholds::doubtful_part()))
+        },
+        lowers: |f| {
+            likely(&format!(
+                "for {:.0} % of it the request's task was not seen: other requests of its name were \
+                 there then",
+                f.part(|w| w.slice.claim.by_fellows) * 100.0
+            ))
         },
     },
     Row {

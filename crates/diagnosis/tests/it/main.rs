@@ -34,6 +34,7 @@ mod pools_not_given_back_and_imports;
 mod queues_behind_one_worker;
 mod recurring_wakers_and_the_programs_own_work;
 mod requests_in_line_behind_a_slow_one;
+mod requests_whose_tasks_were_not_seen;
 mod retries_leaks_and_rare_samples;
 mod several_places_wait_for_one;
 mod the_ids_of_explanations_are_on_their_page;
