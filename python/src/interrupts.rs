@@ -3,9 +3,9 @@
 //!
 //! How it works: CPython runs a signal handler between two instructions of whichever Python code is
 //! running: an integration's, or a property of the program's that a hook reads. What is raised
-//! there goes on where that code was called from. An `Exception` differs from a fault of that code by its
-//! traceback: a frame in it has the code of an installed handler. The entries before the handler's
-//! are those of code that only ran because of us, and are removed.
+//! there goes on where that code was called from. An `Exception` differs from a fault of that code
+//! by its traceback: a frame in it has the code of an installed handler. The entries before the
+//! handler's are those of code that only ran because of us, and are removed.
 //!
 //! What it promises: such an exception reaches the program where it would have without us, with the
 //! same traceback. Cost: nothing unless a hook meets an exception. Missing on purpose: handlers

@@ -1,6 +1,6 @@
 //! What the task of a request most likely awaited while no sample saw it: what its fellows did.
 //!
-//! How it works: the sampler follows a few tasks in each pass. Of thirty requests that stand in one
+//! How it works: the sampler follows a few tasks in each pass. Of thirty requests that wait in one
 //! line it sees some, and others in none of their samples. Requests of one name run the same code:
 //! where several others of that name were seen within seconds, and nearly all of them awaited one
 //! thing at one place, the task that was not seen awaited it, too. (Only requests past their usual
