@@ -22,6 +22,14 @@ fn bound() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
+/// A port that refuses what is sent to it, as long as the socket lives: it takes datagrams from its
+/// one peer only, and no other program can have the port.
+fn refusing() -> (UdpSocket, SocketAddr) {
+    let (socket, address) = bound();
+    socket.connect(address).expect("an address");
+    (socket, address)
+}
+
 /// The model flushed under the lock that callers need. Here the resolver does not return before the
 /// callers are done: if one of them waited for it, the test would never end.
 #[test]
@@ -114,10 +122,9 @@ fn both(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
 
 #[test]
 fn when_the_first_address_refuses_the_next_is_tried() {
-    let (closed, refusing) = bound();
-    drop(closed);
+    let (_held, closed) = refusing();
     let (socket, listening) = bound();
-    *BOTH.lock().expect("not poisoned") = vec![refusing, listening];
+    *BOTH.lock().expect("not poisoned") = vec![closed, listening];
     let mut server = Server::udp(socket);
     let settings = Config { resolve_every: LONG * 100, ..named("localhost", both) };
     let sink = Sink::start(settings);
@@ -137,12 +144,12 @@ fn when_the_first_address_refuses_the_next_is_tried() {
 /// A program that is about to exit needs to know whether a receiver is there, and no more.
 #[test]
 fn a_flush_that_is_not_heard_ends_once_all_addresses_have_refused() {
-    fn refusing(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
-        let (socket, address) = bound();
-        drop(socket);
+    fn closed(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        let (socket, address) = refusing();
+        std::mem::forget(socket);
         Ok(vec![address, address])
     }
-    let sink = Sink::start(named("agent.example", refusing));
+    let sink = Sink::start(named("agent.example", closed));
     sink.window(&counters("x", 3));
     // A limit that is never reached.
     assert!(!sink.flush_if_heard(LONG * 100));

@@ -24,7 +24,7 @@ def patch(native: Any, module: ModuleType) -> None:
 
     def before_writing(*args: Any, **kwargs: Any) -> None:
         # (function, args, kwargs, try, enqueued, success, result, ...)
-        given = dict(zip(_RESULT, args))
+        given: dict[str, Any] = dict(zip(_RESULT, args))
         given.update(kwargs)
         request = native.current_request()
         if request and given.get("success") is False:
