@@ -63,6 +63,7 @@ fn add_hooks(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(interrupts::interrupts_by, module)?,
         wrap_pyfunction!(hooks::hooked, module)?,
         wrap_pyfunction!(hooks::hook_builtins, module)?,
+        wrap_pyfunction!(hooks::before_exec, module)?,
         wrap_pyfunction!(moments::request_arrives, module)?,
         wrap_pyfunction!(moments::request_named, module)?,
         wrap_pyfunction!(moments::asgi_begins, module)?,

@@ -47,3 +47,23 @@ def test_a_cleaned_environment_stays_clean(bench: Bench) -> None:
     program = bench.write("shop.py", "import os; print(os.environ.get('PYTHONPATH'))")
     result = bench.dashcam("run", "--", sys.executable, str(launcher), str(program))
     assert (result.returncode, result.stdout) == (0, "None\n"), result.stderr
+
+
+FAILING = """
+import os, traceback, types
+for become, words in ((os.execv, ()), (os.execve, ({"A": "b"},))):
+    try:
+        become("/nowhere/nothing", ["nothing"], *words)
+    except OSError as error:
+        print(type(become) is types.BuiltinFunctionType, len(traceback.extract_tb(error.__traceback__)))
+try:
+    os.execve("/nowhere/nothing", ["nothing"], env=None)
+except TypeError as error:
+    print(len(traceback.extract_tb(error.__traceback__)))
+"""
+
+
+def test_an_exec_that_fails_does_so_as_without_us(bench: Bench) -> None:
+    program = bench.write("failing.py", FAILING)
+    result = bench.dashcam("run", "--", sys.executable, str(program))
+    assert (result.returncode, result.stdout) == (0, "True 1\nTrue 1\n1\n"), result.stderr

@@ -74,7 +74,7 @@ def _start():
         if getattr(dashcam._native, "elsewhere", False):
             return
         dashcam.start()
-        _follow_exec()
+        dashcam._native.before_exec(_stay_first)
         service = dashcam.status().get("service")
         if service:
             os.environ.setdefault("DASHCAM_ROOT_NAME", service)
@@ -88,46 +88,18 @@ def _start():
 
 
 def _stay_first(environment):
-    """Puts this folder in front of PYTHONPATH again, if it is in there; returns the environment."""
+    """Puts this folder in front of PYTHONPATH again, if it is in there; returns the environment of
+    the program that this one becomes, None for its own: that is recorded, too."""
     here = os.path.dirname(os.path.abspath(__file__))
-    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    given = os.environ if environment is None else environment
+    paths = given.get("PYTHONPATH", "").split(os.pathsep)
     if here not in paths or paths[0] == here:
         return environment
     joined = os.pathsep.join([here] + [path for path in paths if path != here])
-    if environment is os.environ:
-        environment["PYTHONPATH"] = joined
+    if given is os.environ:
+        given["PYTHONPATH"] = joined
         return environment
-    return dict(environment, PYTHONPATH=joined)
-
-
-def _follow_exec():
-    """The program that this one becomes is recorded. All of os.exec* come to these two."""
-    execv, execve = os.execv, os.execve
-
-    def follow_execv(*args, **kwargs):
-        try:
-            _stay_first(os.environ)
-        except Exception:
-            pass
-        return execv(*args, **kwargs)
-
-    def follow_execve(*args, **kwargs):
-        try:
-            if len(args) == 3:
-                args = (args[0], args[1], _stay_first(args[2]))
-            elif "env" in kwargs:
-                kwargs["env"] = _stay_first(kwargs["env"])
-        except Exception:
-            pass
-        return execve(*args, **kwargs)
-
-    for name, ours, theirs in (("execv", follow_execv, execv), ("execve", follow_execve, execve)):
-        ours.__name__ = name
-        ours.__doc__ = theirs.__doc__
-        setattr(os, name, ours)
-        for group in (getattr(os, "supports_fd", ()), getattr(os, "supports_follow_symlinks", ())):
-            if theirs in group:
-                group.add(ours)
+    return dict(given, PYTHONPATH=joined)
 
 
 def _step_aside():

@@ -8,8 +8,9 @@
 //! The functions and their duties:
 //! - `_exit`, `execv`, `execve` run no exit handlers: the last counts are sent first. The other
 //!   functions of `os` that exec call one of these, and so do multiprocessing's and Celery's
-//!   children at their end. Before `_exit` slow requests that are in no capture get one, as at an
-//!   exit: RQ ends the process of each job so.
+//!   children at their end. The program that the process becomes gets the environment that the
+//!   function given to `before_exec` returns, so that it is recorded, too. Before `_exit` slow
+//!   requests that are in no capture get one, as at an exit: RQ ends the process of each job so.
 //! - `raise_signal`: uvicorn shuts down and then raises the signal that ended it once more, with
 //!   the default action, so no exit handler runs: the recorder stops first, as at an exit.
 //! - `fork`, `forkpty` warn from 3.12 on if there is more than one thread (`DeprecationWarning`),
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
+use sys::cell::StaticRef;
 
 use super::note;
 use crate::call::quietly;
@@ -40,8 +42,8 @@ extern "C" {
 
 #[derive(Clone, Copy)]
 enum Duty {
-    /// A last window of metrics.
-    Leave,
+    /// A last window of metrics; the process becomes another program.
+    Become,
     /// The same, and the capture that is owed.
     Exit,
     /// The process may end by this signal.
@@ -68,8 +70,8 @@ const fn builtin(module: &'static str, name: &'static str, duty: Duty) -> Builti
 
 static BUILTINS: [Builtin; 6] = [
     builtin("posix", "_exit", Duty::Exit),
-    builtin("posix", "execv", Duty::Leave),
-    builtin("posix", "execve", Duty::Leave),
+    builtin("posix", "execv", Duty::Become),
+    builtin("posix", "execve", Duty::Become),
     builtin("_signal", "raise_signal", Duty::Raise),
     builtin("posix", "fork", Duty::Fork),
     builtin("posix", "forkpty", Duty::ForkTerminal),
@@ -144,7 +146,11 @@ unsafe extern "C" fn with_keywords<const N: usize>(
     // SAFETY: called by CPython with the GIL, with the flags of the original definition.
     unsafe {
         do_duty::<N>(null_mut());
-        (before::<N>().PyCFunctionFastWithKeywords)(this, args, count, keywords)
+        let call = |args| (before::<N>().PyCFunctionFastWithKeywords)(this, args, count, keywords);
+        match BUILTINS[N].duty {
+            Duty::Become => with_environment(args, count, keywords, call),
+            _ => call(args),
+        }
     }
 }
 
@@ -156,7 +162,64 @@ unsafe extern "C" fn with_many<const N: usize>(
     // SAFETY: as `with_keywords`.
     unsafe {
         do_duty::<N>(null_mut());
+        if let Duty::Become = BUILTINS[N].duty {
+            let py = Python::assume_attached();
+            prepared(py.None().bind(py));
+        }
         (before::<N>().PyCFunctionFast)(this, args, count)
+    }
+}
+
+/// Gets the environment of the program that this process becomes, None for its own, and returns it
+/// or another one in its place.
+static PREPARE: StaticRef<Py<PyAny>> = StaticRef::empty();
+
+/// Sets what prepares the environment of a program that this process becomes. The first remains.
+#[pyfunction]
+pub fn before_exec(prepare: Py<PyAny>) {
+    PREPARE.get_or_make(|| prepare);
+}
+
+/// None: the environment remains as it is.
+fn prepared<'py>(environment: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let prepare = PREPARE.get()?.bind(environment.py());
+    quietly(None, || prepare.call1((environment,)).ok())
+}
+
+/// The most arguments of `execve`, positional and named.
+const MOST_ARGUMENTS: usize = 4;
+
+/// Calls a function whose third argument is an environment, with that prepared.
+///
+/// Safety: the GIL is held, by a call with these arguments; `call` takes as many.
+unsafe fn with_environment(
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+    call: impl Fn(*const *mut ffi::PyObject) -> *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the caller's promise, stated above: `args` has the positional arguments and behind
+    // them those that `keywords`, a tuple of strs, names; all are held by the caller. The prepared
+    // environment is held until the call has returned.
+    unsafe {
+        let py = Python::assume_attached();
+        let named = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
+        let is_it = |at: &ffi::Py_ssize_t| {
+            let name = ffi::PyTuple_GET_ITEM(keywords, *at);
+            ffi::PyUnicode_CompareWithASCIIString(name, c"env".as_ptr()) == 0
+        };
+        let at = match count {
+            3 => Some(2),
+            _ => (0..named).find(is_it).map(|at| count + at),
+        };
+        let all = (count + named) as usize;
+        let Some(at) = at.filter(|_| all <= MOST_ARGUMENTS) else { return call(args) };
+        let given = Bound::from_borrowed_ptr(py, *args.add(at as usize));
+        let Some(environment) = prepared(&given) else { return call(args) };
+        let mut own: [*mut ffi::PyObject; MOST_ARGUMENTS] = [null_mut(); MOST_ARGUMENTS];
+        own.as_mut_ptr().copy_from_nonoverlapping(args, all);
+        own[at as usize] = environment.as_ptr();
+        call(own.as_ptr())
     }
 }
 
@@ -186,7 +249,7 @@ unsafe fn do_duty<const N: usize>(argument: *mut ffi::PyObject) {
         Duty::Exit if dashcam::owes_a_capture() => {
             quietly((), || crate::process::before_exit(py, ""));
         }
-        Duty::Leave | Duty::Exit => {
+        Duty::Become | Duty::Exit => {
             quietly(false, || crate::metrics::leave(py));
         }
         Duty::Raise if !argument.is_null() => {

@@ -43,7 +43,7 @@ use crate::kept::word;
 use crate::process::arm_late;
 use crate::{made, names};
 
-pub use builtins::hook_builtins;
+pub use builtins::{before_exec, hook_builtins};
 
 extern "C" {
     fn PyMethod_New(function: *mut ffi::PyObject, owner: *mut ffi::PyObject) -> *mut ffi::PyObject;
