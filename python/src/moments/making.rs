@@ -16,7 +16,7 @@ use recorder::OpenPlace;
 use super::doors;
 use super::entering;
 use super::object::{Kind, Moment};
-use crate::call::leaked;
+use crate::call::{leaked, quietly};
 use crate::types::{class_of, slot};
 
 /// A new object with one reference; NULL and MemoryError. `name`: exactly a str; its reference is
@@ -69,7 +69,10 @@ unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
         ffi::Py_XDECREF(moment.name.replace(null_mut()));
         // A span that was entered and never left: captures must not show it as open any more.
         recorder::end_span(moment.place.replace(OpenPlace::NONE), moment.begin_ns.replace(0));
-        moment.id.set(0);
+        match moment.id.replace(0) {
+            0 => {}
+            id => quietly((), || K::lost(id)),
+        }
         moment.extra.set(0);
         let class = ffi::Py_TYPE(object);
         if !K::pool().keep(object.cast()) {

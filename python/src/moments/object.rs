@@ -86,6 +86,9 @@ pub(super) trait Kind: 'static {
 
     /// Ends. `error`: the type of the exception, None for none.
     fn exit(py: Python<'_>, moment: &Moment, error: *mut ffi::PyObject);
+
+    /// One was entered, and its object is gone without its exit; from a destructor (`safe_point`).
+    fn lost(_id: u64) {}
 }
 
 impl Moment {

@@ -60,6 +60,12 @@ impl Kind for Requests {
         Ok(())
     }
 
+    /// An exception of a signal handler came between `__enter__` and the block, where CPython (from
+    /// 3.14 on) calls no `__exit__`; or the program dropped what it had entered itself.
+    fn lost(id: u64) {
+        abandon(id, false, "");
+    }
+
     fn exit(py: Python<'_>, request: &Moment, error: *mut ffi::PyObject) {
         let end = || {
             let (id, begin_ns) = (request.id.replace(0), request.begin_ns.replace(0));
