@@ -121,6 +121,10 @@ def start(config: dict[str, str]) -> bool:
     return False
 
 
+def before_exec(prepare: Any) -> None:
+    """No program that this one becomes is followed."""
+
+
 def command() -> int:
     """`dashcam` of the wheel without native modules: says where there is one."""
     print(
