@@ -9,7 +9,7 @@
 //!
 //! What it promises: each request that ends while the black box records is counted once. No lock,
 //! allocation or wait at a request's end: two relaxed adds. A reading may have the time of a
-//! request whose bucket is in the next one; over all readings they add up. Memory: 8 KiB a name.
+//! request whose bucket is in another one; over all readings they add up. Memory: 8 KiB a name.
 //! Names beyond the first 256 are counted together. A forked child has counts of its own.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -78,6 +78,13 @@ impl Rollup {
     /// All requests.
     pub fn total(&self) -> u64 {
         self.buckets.iter().sum()
+    }
+
+    /// Whether nothing was added since the last reading. One may have the time of requests that
+    /// were counted in the one before, and no more.
+    fn is_empty(&self) -> bool {
+        let counts = self.total() + self.slow + self.failed + self.fates.iter().sum::<u64>();
+        counts == 0 && self.sum_ns == 0 && self.excess_ns == 0
     }
 }
 
@@ -221,7 +228,7 @@ impl Rollups {
             let Some(counts) = counts.get() else { continue };
             let name = (name as usize != OTHERS).then_some(name);
             let found = counts.take(name);
-            if found.total() > 0 || found.fates != [0; 3] || found.slow + found.failed > 0 {
+            if !found.is_empty() {
                 each(found);
             }
         }
