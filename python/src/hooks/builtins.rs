@@ -34,6 +34,7 @@ use sys::cell::StaticRef;
 
 use super::note;
 use crate::call::quietly;
+use crate::interrupts::ignored;
 use crate::kept::word;
 
 extern "C" {
@@ -164,7 +165,9 @@ unsafe extern "C" fn with_many<const N: usize>(
         do_duty::<N>(null_mut());
         if let Duty::Become = BUILTINS[N].duty {
             let py = Python::assume_attached();
-            prepared(py.None().bind(py));
+            if prepared(py.None().bind(py)).is_err() {
+                return null_mut();
+            }
         }
         (before::<N>().PyCFunctionFast)(this, args, count)
     }
@@ -180,10 +183,13 @@ pub fn before_exec(prepare: Py<PyAny>) {
     PREPARE.get_or_make(|| prepare);
 }
 
-/// None: the environment remains as it is.
-fn prepared<'py>(environment: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    let prepare = PREPARE.get()?.bind(environment.py());
-    quietly(None, || prepare.call1((environment,)).ok())
+/// None: the environment remains as it is. Err: a signal handler of the program's interrupted it,
+/// and its exception is set.
+fn prepared<'py>(environment: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, ()> {
+    let py = environment.py();
+    let Some(prepare) = PREPARE.get().map(|prepare| prepare.bind(py)) else { return Ok(None) };
+    let found = quietly(Ok(None), || ignored(py, prepare.call1((environment,))));
+    found.map_err(|error| error.restore(py))
 }
 
 /// The most arguments of `execve`, positional and named.
@@ -215,7 +221,11 @@ unsafe fn with_environment(
         let all = (count + named) as usize;
         let Some(at) = at.filter(|_| all <= MOST_ARGUMENTS) else { return call(args) };
         let given = Bound::from_borrowed_ptr(py, *args.add(at as usize));
-        let Some(environment) = prepared(&given) else { return call(args) };
+        let environment = match prepared(&given) {
+            Ok(Some(environment)) => environment,
+            Ok(None) => return call(args),
+            Err(()) => return null_mut(),
+        };
         let mut own: [*mut ffi::PyObject; MOST_ARGUMENTS] = [null_mut(); MOST_ARGUMENTS];
         own.as_mut_ptr().copy_from_nonoverlapping(args, all);
         own[at as usize] = environment.as_ptr();
