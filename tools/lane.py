@@ -84,6 +84,17 @@ class Crowding:
         return max(1.0, sum(self._samples) / max(1, len(self._samples)))
 
 
+def linted() -> dict[str, str]:
+    """The environment in which cargo's builds lint the workspace's own crates as they compile them,
+    warnings being errors: what `cargo clippy -- -D warnings` says, without its second pass over all
+    crates. cargo-clippy gives its driver these variables, too; tests/tools holds that they work."""
+    sysroot = subprocess.run(["rustc", "--print", "sysroot"], cwd=ROOT, capture_output=True, text=True, check=True)
+    driver = Path(sysroot.stdout.strip()) / "bin/clippy-driver"
+    if not driver.exists():
+        sys.exit(f"test: found no {driver}, wanted clippy; `rustup component add clippy`, or Debian's rust-clippy")
+    return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"}
+
+
 def junit_cases(part: str, path: Path) -> list[Case]:
     """The tests in a JUnit file."""
     cases = []

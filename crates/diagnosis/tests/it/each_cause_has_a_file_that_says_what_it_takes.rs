@@ -31,7 +31,7 @@ const CAUSES: [&str; 22] = [
 
 #[test]
 fn its_head_begins_with_its_name_and_has_all_parts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/causes");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/causes");
     for cause in CAUSES {
         let path = folder.join(format!("{}.rs", cause.replace('-', "_")));
         let text = std::fs::read_to_string(&path).expect(cause);

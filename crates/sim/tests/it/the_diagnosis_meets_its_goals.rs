@@ -1,5 +1,4 @@
 //! 300 fixed seeds, both kernel modes in turn, against `goals.toml`.
-#![allow(clippy::unwrap_used)]
 
 use sim::judge::goals::{missed, seeds, GOALS};
 use sim::judge::table::{is_with_switches_in_turn, run, Scope, MODES};
