@@ -141,6 +141,7 @@ def start(
     control: bool | Literal["on", "off"] = True,
     otlp: str | None = None,
     otlp_share: float = 1,
+    calls: bool | Literal["on", "off"] = True,
     propagate: bool | Literal["on", "off"] = False,
     otel: bool | Literal["on", "off"] = False,
     when: Callable[[str, float, bool], object] | None = None,
@@ -198,6 +199,8 @@ def start(
     otlp: Where slow and failed requests, a share of the others, and metrics are sent by OTLP; env:
         where OTEL_EXPORTER_OTLP_ENDPOINT says. Accepts http://HOST:4318, env, off.
     otlp_share: Share of the other requests that is sent, percent. Accepts 0 to 100.
+    calls: Records statements, commands and requests to other services as spans
+        (docs/integrations.md). Accepts on, off.
     propagate: Sends traceparent along with HTTP requests and Celery tasks that the program sends
         (Python). Accepts on, off.
     otel: Records the spans of OpenTelemetry instrumentations (Python, with opentelemetry-sdk).

@@ -84,6 +84,9 @@ class SettingsInForce(TypedDict):
     where OTEL_EXPORTER_OTLP_ENDPOINT says."""
     otlp_share: float
     """ Share of the other requests that is sent, percent."""
+    calls: bool
+    """ Records statements, commands and requests to other services as spans
+    (docs/integrations.md)."""
     propagate: bool
     """ Sends traceparent along with HTTP requests and Celery tasks that the program sends
     (Python)."""

@@ -82,6 +82,7 @@ fn add_hooks(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(moments::serving, module)?,
         wrap_pyfunction!(moments::parsed, module)?,
         wrap_pyfunction!(moments::names_route, module)?,
+        wrap_pyfunction!(moments::cursor_is_hooked, module)?,
         wrap_pyfunction!(moments::names_path, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,

@@ -217,7 +217,16 @@ def test_clients_send_it_along_when_asked_to(bench: Bench) -> None:
     assert told.pop("own") == "mine"
     here = told.pop("here")
     assert here.startswith(f"00-{TRACE}-")
-    assert told == {client: f"{here} a=1" for client in CLIENTS}
+    # Of the same trace; the parent is the span of the call itself where that has begun (`calls`).
+    assert set(told) == set(CLIENTS)
+    for client, sent in told.items():
+        if client in ("urllib", "aiohttp"):
+            assert sent == f"{here} a=1", client
+        else:
+            assert sent.startswith(f"00-{TRACE}-") and sent.endswith("-01 a=1") and sent != f"{here} a=1", client
+    without = bench.python(code.replace("CALLS", calls), DASHCAM_PROPAGATE="on", DASHCAM_CALLS="off")
+    told = json.loads(without.stdout)
+    assert {told[client] for client in CLIENTS} == {f"{told['here']} a=1"}
     # Nothing leaves the process unasked.
     result = bench.python(code.replace("CALLS", calls))
     assert result.returncode == 0, result.stderr

@@ -25,6 +25,7 @@ mod recorder;
 mod records;
 mod rollups;
 mod session;
+pub mod statement;
 mod thread;
 pub mod traces;
 mod twice;

@@ -119,6 +119,8 @@ macro_rules! settings {
                 "Where slow and failed requests, a share of the others, and metrics are sent by OTLP; env: where OTEL_EXPORTER_OTLP_ENDPOINT says.";
             otlp_share => otlp_share: Percent, "1", "0 to 100", AtStart, Long,
                 "Share of the other requests that is sent, percent.";
+            calls => calls: Switch, "on", "on, off", AtStart, Long,
+                "Records statements, commands and requests to other services as spans (docs/integrations.md).";
             propagate => propagate: Switch, "off", "on, off", AtStart, Long,
                 "Sends traceparent along with HTTP requests and Celery tasks that the program sends (Python).";
             otel => otel: Switch, "off", "on, off", AtStart, Long,

@@ -24,6 +24,7 @@ from dashcam._integrations import (
     anyio,
     arq,
     asyncio_tasks,
+    calls,
     celery,
     cheroot,
     django,
@@ -82,9 +83,20 @@ BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
     "wsgiref.handlers": ("wsgiref", wsgiref.patch),
 }
 
+
+def _each(*patches: Patch) -> Patch:
+    """One after the other."""
+
+    def patch(native: Any, module: ModuleType) -> None:
+        for one in patches:
+            one(native, module)
+
+    return patch
+
+
 # What is hooked for names, traces, and work on other threads.
 _BESIDE: dict[str, Patch] = {
-    "aiohttp.client_reqrep": outgoing.patch_aiohttp,
+    "aiohttp.client_reqrep": _each(outgoing.patch_aiohttp, calls.patch_aiohttp),
     "aiohttp.web_urldispatcher": aiohttp.patch_routes,
     "anyio.to_thread": anyio.patch,
     "asyncio.tasks": asyncio_tasks.patch,
@@ -94,7 +106,7 @@ _BESIDE: dict[str, Patch] = {
     "gunicorn.http.wsgi": gunicorn.patch_response,
     "gunicorn.workers.base": gunicorn.patch,
     "http.client": outgoing.patch_http_client,
-    "httpx._client": outgoing.patch_httpx,
+    "httpx._client": _each(outgoing.patch_httpx, calls.patch_httpx),
     "hypercorn.asyncio.tcp_server": hypercorn.patch_connections,
     "litestar.routes.http": litestar.patch_routes,
     "opentelemetry.instrumentation.instrumentor": opentelemetry.patch_instrumentor,
@@ -105,7 +117,21 @@ _BESIDE: dict[str, Patch] = {
     "tornado.routing": tornado.patch_routes,
 }
 
-PATCHES: dict[str, Patch] = {**_BESIDE, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}
+# What a process calls.
+_CALLS: dict[str, Patch] = {
+    "asyncpg.connection": calls.patch_asyncpg,
+    "botocore.client": calls.patch_botocore,
+    "django.db.backends.utils": calls.patch_django,
+    "psycopg.cursor": calls.patch_psycopg,
+    "psycopg.cursor_async": calls.patch_psycopg_async,
+    "pymysql.cursors": calls.patch_pymysql,
+    "redis.asyncio.client": calls.patch_redis_async,
+    "redis.client": calls.patch_redis,
+    "sqlalchemy.engine.default": calls.patch_sqlalchemy,
+    "urllib3.connectionpool": calls.patch_urllib3,
+}
+
+PATCHES: dict[str, Patch] = {**_BESIDE, **_CALLS, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}
 
 
 # The module that was patched last under each name.

@@ -163,6 +163,8 @@ struct Hook {
     plain: *mut ffi::PyObject,
     /// Inside of an open request the original is called as if there were no hook.
     outermost: bool,
+    /// The `around` takes keywords, too; else a call with keywords goes past it.
+    keywords: bool,
     /// Relaxed: one notice too many does no harm.
     complained: AtomicBool,
 }
@@ -296,7 +298,7 @@ impl Hook {
     unsafe fn run_around(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
         // SAFETY: as `run`.
         unsafe {
-            if given.positional() == 0 || !given.keywords.is_null() {
+            if given.positional() == 0 || !(self.keywords || given.keywords.is_null()) {
                 return original.call(given);
             }
             let bound = PyMethod_New(self.plain, *given.first);
@@ -365,16 +367,17 @@ fn made(
 ) -> Hook {
     let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
     let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
-    let (plain, outermost) = (null_mut(), false);
-    Hook { before, after, failed, around, plain, outermost, complained: AtomicBool::new(false) }
+    let (plain, complained) = (null_mut(), AtomicBool::new(false));
+    Hook { before, after, failed, around, plain, outermost: false, keywords: false, complained }
 }
 
 /// Hooks the function `name` of a class or module. A function with a hook keeps that hook.
-/// `outermost`: the `around` is called only where no request is open.
+/// `outermost`: the `around` is called only where no request is open; `keywords`: it takes them.
 /// AttributeError: it does not exist; TypeError: it is not a function of a known kind.
 #[pyfunction]
 #[pyo3(signature = (
-    holder, name, *, before = None, after = None, failed = None, around = None, outermost = false
+    holder, name, *, before = None, after = None, failed = None, around = None, outermost = false,
+    keywords = false
 ))]
 #[allow(clippy::too_many_arguments)] // Keywords.
 pub fn hook(
@@ -385,6 +388,7 @@ pub fn hook(
     failed: Option<Bound<'_, PyAny>>,
     around: Option<Bound<'_, PyAny>>,
     outermost: bool,
+    keywords: bool,
 ) -> PyResult<()> {
     let function = holder.getattr(name)?;
     if stand_in::is_one(&function) {
@@ -396,7 +400,7 @@ pub fn hook(
         let found = if kind == "NoneType" { function.get_type().to_string() } else { kind };
         return Err(PyTypeError::new_err(format!("{name}: found {found}, wanted a function")));
     }
-    let hook = Hook { outermost, ..made(before, after, failed, around) };
+    let hook = Hook { outermost, keywords, ..made(before, after, failed, around) };
     // The interpreter may call `__init__` of Python without its vectorcall word
     // (CALL_ALLOC_AND_ENTER_INIT of 3.13).
     let hook = match name.to_str()? {

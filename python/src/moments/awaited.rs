@@ -24,6 +24,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::aside::Aside;
+use super::call_span::Call;
 use super::sender::Sender;
 use super::steps::{awaitable, returned, thrown, Step};
 use super::{arrivals, request};
@@ -47,6 +48,8 @@ pub(super) enum Role {
     /// A handler is done; its `judge` gets the result, and returns how the request ended, if it is
     /// one.
     Handler,
+    /// The span of a call to another service ends.
+    Call,
 }
 
 /// The action before the first step.
@@ -57,6 +60,8 @@ enum First {
     Enter,
     /// The request begins, unless there is one.
     Begin,
+    /// The span of a call begins.
+    Call,
 }
 
 /// The wrapped awaitable. Fields that change are accessed by a thread that is `alone` with it.
@@ -74,6 +79,8 @@ pub(super) struct Passing {
     /// Judge, scope (of a handler: the judge of its exception), transport: each is owned, or NULL;
     /// all are NULL once it has ended.
     pub(super) more: [Cell<*mut ffi::PyObject>; 3],
+    /// Until it has ended.
+    call: Cell<Option<Call>>,
     pub(super) weak: *mut ffi::PyObject,
 }
 
@@ -192,6 +199,44 @@ unsafe fn pass_with(
                 return error;
             }
         };
+        put_together(passing, inner, sender, role, first, more, None)
+    }
+}
+
+/// `made`, the coroutine of a call, whose span begins with the first step and ends with it; `made`
+/// itself if it is no coroutine, or there is no memory. Takes over the reference.
+///
+/// Safety: as `pass`.
+pub(super) unsafe fn pass_call(made: *mut ffi::PyObject, call: Call) -> *mut ffi::PyObject {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if ffi::Py_TYPE(made) != &raw mut ffi::PyCoro_Type {
+            return made;
+        }
+        let passing: *mut Passing = ffi::PyObject_GC_New(PASSING.get());
+        if passing.is_null() {
+            ffi::PyErr_Clear();
+            return made;
+        }
+        let (none, call) = ([null_mut(); 3], Some(call));
+        put_together(passing, made, null_mut(), Role::Call, First::Call, none, call)
+    }
+}
+
+/// Sets the fields of a new object, which nothing else has.
+///
+/// Safety: the GIL is held; all references are taken over.
+unsafe fn put_together(
+    passing: *mut Passing,
+    inner: *mut ffi::PyObject,
+    sender: *mut Sender,
+    role: Role,
+    first: First,
+    more: [*mut ffi::PyObject; 3],
+    call: Option<Call>,
+) -> *mut ffi::PyObject {
+    // SAFETY: promised by the caller.
+    unsafe {
         let is_coroutine = ffi::Py_TYPE(inner) == &raw mut ffi::PyCoro_Type;
         (&raw mut (*passing).inner).write(Cell::new(inner));
         (&raw mut (*passing).is_coroutine).write(is_coroutine);
@@ -199,6 +244,7 @@ unsafe fn pass_with(
         (&raw mut (*passing).role).write(role);
         (&raw mut (*passing).first).write(Cell::new(first));
         (&raw mut (*passing).more).write(more.map(Cell::new));
+        (&raw mut (*passing).call).write(Cell::new(call));
         (&raw mut (*passing).weak).write(null_mut());
         ffi::PyObject_GC_Track(passing.cast());
         passing.cast()
@@ -268,6 +314,7 @@ impl Passing {
             match ended {
                 Step::Yielded(value) => value,
                 Step::Returned(value) => {
+                    self.end_call("");
                     let mut aside = Aside::take();
                     let taken = self.taken(py, if value.is_null() { aside.value() } else { value });
                     self.release();
@@ -295,6 +342,14 @@ impl Passing {
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         // SAFETY: attached (`py`); a step is made by a caller that holds the object.
         let first = unsafe { alone(self.as_object(), || self.first.replace(First::Nothing)) };
+        if first == First::Call {
+            // SAFETY: as above.
+            let call = unsafe { alone(self.as_object(), || self.call.get()) };
+            let begun = quietly(None, || call.map(|call| call.begun(py)));
+            // SAFETY: as above.
+            unsafe { alone(self.as_object(), || self.call.set(begun)) };
+            return Ok(());
+        }
         let (Some(sender), [_, scope, transport]) = (self.sender(py), self.more(py)) else {
             return Ok(());
         };
@@ -328,6 +383,14 @@ impl Passing {
     ///
     /// Safety: the GIL is held.
     pub(super) unsafe fn fail_as_set(&self) {
+        if self.role == Role::Call {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let aside = Aside::take();
+                self.end_call(&aside.kind());
+                aside.put_back();
+            }
+        }
         if !matches!(self.role, Role::Application | Role::Handler) {
             return;
         }
@@ -402,10 +465,21 @@ impl Passing {
 }
 
 impl Passing {
-    /// Ends the request of an application that was not run to its end. From a destructor, too.
+    /// The span of its call ends, if it has one that has not. Only Rust is called.
+    fn end_call(&self, error: &str) {
+        if self.role == Role::Call {
+            // SAFETY: each caller holds the object, and the GIL.
+            let call = unsafe { alone(self.as_object(), || self.call.take()) };
+            quietly((), || call.map_or((), |call| call.end(error)));
+        }
+    }
+
+    /// Ends the request of an application that was not run to its end, or the span of a call. From
+    /// a destructor, too.
     ///
     /// Safety: the GIL is held.
     pub(super) unsafe fn abandon(&self) {
+        self.end_call("GeneratorExit");
         if matches!(self.role, Role::Application | Role::Handler) {
             // SAFETY: promised by the caller.
             if let Some(sender) = self.sender(unsafe { Python::assume_attached() }) {

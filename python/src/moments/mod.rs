@@ -20,6 +20,8 @@ mod awaited;
 mod awaited_type;
 #[cfg(not(Py_GIL_DISABLED))]
 mod bound;
+mod call_span;
+mod calls;
 #[cfg(not(Py_GIL_DISABLED))]
 mod doors;
 mod entering;
@@ -60,6 +62,7 @@ use span::Spans;
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
 pub use awaited::{handling, seen};
+pub use calls::cursor_is_hooked;
 pub use handed::work;
 pub use quick::{names_path, names_route};
 pub use request::{
@@ -367,6 +370,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     module.add("_kept", kept)?;
     add_functions(module, quick::functions())?;
+    calls::make_kept(py)?;
+    add_functions(module, calls::functions())?;
     add_functions(
         module,
         vec![

@@ -159,7 +159,7 @@ pub(super) unsafe extern "C" fn start_apart(
 }
 
 /// The value of a keyword, borrowed; NULL: it is not given.
-unsafe fn named(
+pub(super) unsafe fn named(
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,

@@ -131,9 +131,10 @@ pub fn trace_id_of(request: u64) -> Option<String> {
     here.map(|span| format!("{:032x}", span.trace))
 }
 
-/// Whether one of the settings `propagate` and `otel` is on; false while nothing is started.
+/// Whether the setting `calls`, `propagate` or `otel` is on; false while nothing is started.
 pub fn setting_is_on(name: &str) -> bool {
     running().is_some_and(|parts| match name {
+        "calls" => parts.recording.config().calls,
         "propagate" => parts.recording.config().propagate,
         "otel" => parts.recording.config().otel,
         _ => false,

@@ -12,7 +12,7 @@ use format::usage::Usage;
 use super::material::Material;
 use crate::cause::Cause;
 use crate::causes;
-use crate::causes::rule::{Described, Repeats, Through};
+use crate::causes::rule::{Counted, Described, Repeats, Through};
 use crate::claim::Weighed;
 use crate::context::Context;
 use crate::ended_by::inside_during;
@@ -67,7 +67,11 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         fingerprint: fingerprint(group),
         slow_requests: slow.len(),
         normal_requests,
-        summary: summary((row.sentence)(&described), &described, (&waiter, &caller)),
+        summary: summary(
+            in_call(judge, group, (row.sentence)(&described), own.repeats.as_ref()),
+            &described,
+            (&waiter, &caller),
+        ),
         place: group.place.clone(),
         path: path(judge, group, heaviest, waiter.as_ref()),
         // What another thread did is that thread's doing.
@@ -178,6 +182,20 @@ fn summary(
         (None, Some(caller)) if described.named_retried() != Some(caller) => {
             format!("{sentence}, called by {}", caller.short())
         }
+        _ => sentence,
+    }
+}
+
+/// The sentence, with the call to another service that it was in, unless it counts such calls.
+fn in_call(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    sentence: String,
+    repeats: Option<&Repeats>,
+) -> String {
+    let counts_spans = repeats.is_some_and(|r| matches!(r.counted, Counted::Spans(_)));
+    match judge.calls.of_group(group, &judge.requests.slow) {
+        Some(call) if !counts_spans => format!("{sentence}, in \"{call}\""),
         _ => sentence,
     }
 }

@@ -5,7 +5,7 @@ use capture::read::Traces;
 
 use crate::context::Context;
 use crate::groups::weigh::Baseline;
-use crate::reported::repeats;
+use crate::reported::{calls, repeats};
 
 /// What findings are made from.
 pub(crate) struct Material<'a, 'c> {
@@ -16,6 +16,7 @@ pub(crate) struct Material<'a, 'c> {
     pub(crate) spent: &'a [Baseline],
     pub(crate) traces: &'a Traces,
     pub(crate) counts: &'a repeats::Counts<'c>,
+    pub(crate) calls: &'a calls::Calls<'c>,
     pub(crate) waits: &'a repeats::Waits,
     pub(crate) excess: f64,
 }

@@ -18,7 +18,7 @@ use crate::finding::{Diagnosis, Finding, Suspect};
 use crate::groups::{divide, weigh};
 use crate::judge::material::Material;
 use crate::order::Order;
-use crate::reported::{own_cost, repeats};
+use crate::reported::{calls, own_cost, repeats};
 
 /// Most findings reported.
 const MOST: usize = 5;
@@ -75,13 +75,14 @@ fn judged<'c>(
     suspects.extend(own_cost::mean_ms(&cx, &requests.slow).map(|ms| (Suspect::Dashcam, ms)));
     let groups = divide::divide(&cx, weighed);
     let counts = repeats::Counts::of(capture, &requests.slow, &controls);
+    let calls = &calls::Calls::of(capture, &requests.slow);
     let waits = repeats::waits(&cx, &groups);
     let excess: f64 = requests.slow.iter().map(|r| requests.excess_ns_of(r) as f64).sum();
     let traces = Traces::of(capture);
     let (controls, spent, traces) = (&controls[..], &spent[..], &traces);
     let (counts, waits) = (&counts, &waits);
     let (cx, requests) = (&cx, &requests);
-    let judge = Material { cx, requests, controls, spent, traces, counts, waits, excess };
+    let judge = Material { cx, requests, controls, spent, traces, counts, calls, waits, excess };
     let mut findings: Vec<Finding> =
         groups.into_iter().filter_map(|g| group_finding::of(&judge, g)).collect();
     put_start_behind(&mut findings);

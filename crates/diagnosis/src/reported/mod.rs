@@ -3,6 +3,7 @@
 //! Each file answers one question about a group. Nothing here changes a claim.
 
 pub(crate) mod callers;
+pub(crate) mod calls;
 pub(crate) mod own_cost;
 pub(crate) mod repeats;
 pub(crate) mod retries;

@@ -6,6 +6,7 @@ mod a_mapped_file_is_read_page_by_page;
 mod a_verdict_is_a_pure_function_of_the_capture;
 mod callers_of_libraries_and_helpers;
 mod calls_in_a_loop_and_holders_of_pools;
+mod calls_to_other_services_are_quoted;
 mod changed;
 mod culprits_and_bystanders;
 mod each_cause_has_a_file_that_says_what_it_takes;
