@@ -1,8 +1,8 @@
 //! The span of one call to another service.
 //!
-//! What it promises: it is recorded once, by whoever ends it; in a process that was forked meanwhile
-//! not at all, since its name belongs to the parent's recorder. Missing on purpose: how calls are
-//! named (`calls`), and when those of async functions end (`awaited`).
+//! What it promises: it is recorded once, when it ends; in a process that was forked meanwhile not
+//! at all, since its name belongs to the parent's recorder. Missing on purpose: how calls are named
+//! (`calls`), and when those of async functions end (`awaited`).
 
 use format::record::Value;
 use pyo3::prelude::*;

@@ -1,14 +1,14 @@
 //! Calls to other services as spans: a statement of a database, a command of Redis, a request of
 //! HTTP or of a cloud's API.
 //!
-//! How it works: each function here is the `around` of a hook (`crate::hooks`). It names the call by
-//! its arguments, begins a span, calls the original, and ends the span behind it; that of an async
-//! function begins and ends with the coroutine (`awaited`). The span has an attribute `call` with the
-//! kind: `sql`, `redis`, `http`, `api`.
+//! How it works: each function here is the `around` of a hook (`crate::hooks`). It names the call
+//! by its arguments, begins a span, calls the original, and ends the span behind it; that of an
+//! async function begins and ends with the coroutine (`awaited`). The span has an attribute `call`
+//! with the kind: `sql`, `redis`, `http`, `api`.
 //!
 //! What it promises: no value of the program is in a name: of a statement its shape is
-//! (`recorder::statement`), of a command its word, of a URL the host. What cannot be named is called
-//! all the same, without a span; an exception that interrupts the program is passed on.
+//! (`recorder::statement`), of a command its word, of a URL the host. What cannot be named is
+//! called all the same, without a span; an exception that interrupts the program is passed on.
 //!
 //! Missing on purpose: which functions are hooked (python/dashcam/_integrations/calls.py); drivers
 //! in C, whose functions cannot be hooked, but for what is above them (SQLAlchemy, Django).

@@ -1,9 +1,9 @@
 //! The call to another service that a finding's requests were in: `select orders where id = ?`.
 //!
-//! How it works: spans with the attribute `call` are calls (docs/integrations.md), and so is an open
-//! span by such a name, whose attributes are not written yet. The one that most of the finding's
-//! time passed in is named, where that is half of it or more. Of calls inside each other (a cloud's
-//! API over HTTP) the outer one is.
+//! How it works: spans with the attribute `call` are calls (docs/integrations.md), and so is an
+//! open span by such a name, whose attributes are not written yet. The one that most of the
+//! finding's time passed in is named, where that is half of it or more. Of calls inside each other
+//! (a cloud's API over HTTP) the outer one is.
 //!
 //! What it promises: a name is what the program's library said of itself, never a guess. Cost: one
 //! pass over the spans, in captures that have such spans.

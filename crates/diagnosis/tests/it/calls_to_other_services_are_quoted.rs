@@ -1,5 +1,5 @@
-//! On captures made by hand: a wait is reported with the statement or request that it was in, if the
-//! program's library named it by a span.
+//! On captures made by hand: a wait is reported with the statement or request that it was in, if
+//! the program's library named it by a span.
 
 use crate::made;
 
