@@ -5,7 +5,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::{Door, Op};
+use super::door::{Door, Op};
 
 /// Arguments in CPython's form; alive as long as the call.
 pub(super) struct Arguments {

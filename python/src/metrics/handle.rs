@@ -12,8 +12,11 @@ use pyo3::types::{PyString, PyType};
 use sys::cell::StaticRef;
 
 use super::arguments::{wrong, Arguments};
-use super::counting::{self, Words};
-use super::{Op, KINDS};
+use super::door::{Op, KINDS};
+#[cfg(not(Py_GIL_DISABLED))]
+use super::of_holder::{self as counting, Words};
+#[cfg(Py_GIL_DISABLED)]
+use super::of_threads::{self as counting, Words};
 use crate::call::{guarded, leaked, method, none};
 use crate::made;
 

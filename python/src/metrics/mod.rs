@@ -10,6 +10,7 @@
 //! TypeError, a rate outside (0, 1] ValueError; everything else is kept or counted as refused.
 
 mod arguments;
+mod door;
 mod handle;
 #[cfg(not(Py_GIL_DISABLED))]
 mod of_holder;
@@ -30,48 +31,17 @@ use crate::kept::Dict;
 use crate::made;
 use crate::process::wake;
 use arguments::Arguments;
+use door::{Door, Op};
 use handle::Handle;
-#[cfg(not(Py_GIL_DISABLED))]
-use of_holder as counting;
-#[cfg(Py_GIL_DISABLED)]
-use of_threads as counting;
 
 /// At most this many handles are remembered with tags or a rate; further ones are looked up in the
 /// registry.
 const MOST: usize = 20_000;
-const KINDS: [Kind; 6] =
-    [Kind::Counter, Kind::Gauge, Kind::Timing, Kind::Histogram, Kind::Distribution, Kind::Set];
 
 /// Name -> handle, by kind. Grows with series only, which are bounded.
 static PLAIN: [Dict; 6] = [const { Dict::new() }; 6];
 /// (name, key, value, ..., rate) -> handle, by kind.
 static TAGGED: [Dict; 6] = [const { Dict::new() }; 6];
-
-/// The effect of a call on its series.
-#[derive(Clone, Copy, PartialEq)]
-enum Op {
-    /// Adds to a counter; 1 without a value.
-    Add,
-    /// Records a value.
-    Value,
-    /// Sets a gauge.
-    Set,
-    /// Changes a gauge.
-    Change,
-    /// Records a member of a set.
-    Member,
-    /// Returns the handle.
-    Bind,
-}
-
-/// A function by name.
-struct Door {
-    kind: Kind,
-    op: Op,
-    name: &'static str,
-    /// The name of the argument after the metric's name.
-    argument: &'static str,
-}
 
 /// A call by name.
 #[inline]
