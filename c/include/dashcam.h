@@ -63,7 +63,8 @@ typedef enum dashcam_kind {
     DASHCAM_NUMBER = 1,
     // `value.truth`, 0 or not
     DASHCAM_TRUTH = 2,
-    // `value.text`: UTF-8, at most 64 bytes are kept; NULL leaves the attribute out
+    // `value.text`: UTF-8, at most 64 bytes are kept, of an event 512; NULL leaves the attribute
+    // out
     DASHCAM_TEXT = 3,
 } dashcam_kind;
 

@@ -4,7 +4,7 @@
     logging.getLogger().addHandler(dashcam.LogHandler(level=logging.WARNING))
     handler.addFilter(dashcam.LogFilter())      # for "%(request_id)s %(trace_id)s %(message)s"
 
-The event is named as the logger; its attributes are `level`, `message` (cut to 64 bytes of UTF-8)
+The event is named as the logger; its attributes are `level`, `message` (cut to 512 bytes of UTF-8)
 and `error`, the type of the exception if there is one. It belongs to the current request.
 
 How it works: logging takes longer to import than all of dashcam, and a program may not need it. So
@@ -40,7 +40,7 @@ else:
 
 __all__ = ["LogFilter", "LogHandler"]
 
-_MOST = 64
+_MOST = 512
 
 
 class _Inside(_local):
@@ -51,7 +51,7 @@ _inside = _Inside()
 
 
 def _cut(text: str) -> str:
-    """At most 64 bytes of UTF-8, whole characters."""
+    """At most 512 bytes of UTF-8, whole characters."""
     if len(text) <= _MOST and text.isascii():
         return text
     return text[:_MOST].encode("utf-8", "replace")[:_MOST].decode("utf-8", "ignore")

@@ -69,6 +69,7 @@ many = {f"k{i}": i for i in range(12)}
 with dashcam.span("many", **many) as span: span.set(late=1)
 dashcam.event("many too", **many)
 with dashcam.span("long", ascii="a" * 65, wide="ä" * 1_000_000, whole="b" * 64): pass
+dashcam.event("long event", ascii="a" * 513, wide="ä" * 100)
 @dashcam.span("decorated", **many)
 def call(): pass
 call()
@@ -76,8 +77,9 @@ call()
     first = {f"k{i}": i for i in range(8)}
     assert found["many"] == found["many too"] == found["decorated"] == first
     assert found["long"] == {"ascii": "a" * 64, "wide": "ä" * 32, "whole": "b" * 64}
-    # 5 of the first span (one of them late), 4 of the event, 2 texts, 4 of the decorated one.
-    assert state["losses"]["attributes_cut"] == 15
+    assert found["long event"] == {"ascii": "a" * 512, "wide": "ä" * 100}
+    # 5 of the first span (one of them late), 4 of the event, 3 texts, 4 of the decorated one.
+    assert state["losses"]["attributes_cut"] == 16
 
 
 def test_attributes_are_added_and_replaced_until_the_end(bench: Bench) -> None:

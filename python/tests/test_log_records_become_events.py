@@ -25,7 +25,7 @@ with dashcam.request("GET /cart"):
     except ZeroDivisionError:
         shop.exception("cannot pay")
 shop.debug("below the level")
-shop.error("ü" * 100)
+shop.error("ü" * 300)
 shop.error("lone \\udc80")
 
 class Chatty:
@@ -69,7 +69,7 @@ def test_records_become_events(bench: Bench) -> None:
     found = events(bench, done.stdout.strip())
     said = [e["args"] for e in found]
     assert [a["message"] for a in said] == [
-        "item 7 is gone", "cannot pay", "ü" * 32, "lone ?", "I am chatty",
+        "item 7 is gone", "cannot pay", "ü" * 256, "lone ?", "I am chatty",
         "not readable (KeyError): I am %s", "not readable (TypeError): %d apples", "from a thread"]
     assert said[0]["level"] == "WARNING"
     assert said[1]["error"] == "ZeroDivisionError"

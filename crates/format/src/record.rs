@@ -27,7 +27,8 @@
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
-//! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
+//! bytes, 512 in an event). Decoding accepts any words: a record that makes no sense ends the block
+//! it is in.
 
 use crate::block::unpack_pair;
 use crate::metric::Metric;
@@ -40,7 +41,7 @@ pub use crate::sample::{Sample, MOST_SLICES, TARGET_IS_NAME};
 pub use crate::wait::Await;
 pub use crate::words::{
     are_few, flag, header, key_word, Attributes, Builder, Kind, Value, FEW_WORDS, MAX_ATTRIBUTES,
-    MAX_TEXT, MAX_WORDS, STILL_OUT, SWITCHES_PAUSED,
+    MAX_EVENT_TEXT, MAX_TEXT, MAX_WORDS, STILL_OUT, SWITCHES_PAUSED,
 };
 
 /// A decoded record.
@@ -213,6 +214,8 @@ fn interval(body: &[u64]) -> Option<(u64, u64, u64, Attributes<'_>)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
+
     use super::*;
 
     #[test]
@@ -222,7 +225,7 @@ mod tests {
         made.attribute(2, Value::Float(2.5));
         made.attribute(3, Value::Bool(true));
         made.attribute(4, Value::Text("päris"));
-        made.attribute(5, Value::Text(&"x".repeat(100)));
+        made.attribute(5, Value::Text(&"x".repeat(MAX_EVENT_TEXT + 1)));
         for key in 6..12 {
             made.attribute(key, Value::Int(0));
         }
@@ -237,7 +240,34 @@ mod tests {
         let mut seen = Vec::new();
         attributes.each(|key, value| seen.push(format!("{key}={value:?}")));
         assert_eq!(seen[..4], ["1=Int(-3)", "2=Float(2.5)", "3=Bool(true)", "4=Text(\"päris\")"]);
+        assert_eq!(seen[4], format!("5=Text({:?})", "x".repeat(MAX_EVENT_TEXT)));
         assert_eq!(seen.len(), MAX_ATTRIBUTES);
+    }
+
+    #[test]
+    fn of_long_texts_an_event_keeps_what_its_record_has_room_for() {
+        let kept = |kind, fixed: &[u64], texts: &[usize]| {
+            let mut made = Builder::<MAX_WORDS>::new(kind, 0, 9, fixed);
+            for (key, bytes) in (1..).zip(texts) {
+                made.attribute(key, Value::Text(&"x".repeat(*bytes)));
+            }
+            let (words, cut) = made.finish();
+            let (_, Record::Event { attributes, .. } | Record::Span { attributes, .. }) =
+                decode(words).expect("a record")
+            else {
+                panic!("{words:?}");
+            };
+            let mut kept = Vec::new();
+            attributes.each(|_, value| match value {
+                Value::Text(text) => kept.push(text.len()),
+                _ => panic!("{value:?}"),
+            });
+            (kept, cut)
+        };
+        assert_eq!(kept(Kind::Event, &[1, 2], &[65, 300]), (vec![65, 300], 0));
+        assert_eq!(kept(Kind::Event, &[1, 2], &[512, 512]), (vec![512, 408], 1));
+        assert_eq!(kept(Kind::Event, &[1, 2], &[512, 400, 9]), (vec![512, 400], 1));
+        assert_eq!(kept(Kind::Span, &[1, 2, 3], &[65, 300]), (vec![64, 64], 2));
     }
 
     #[test]

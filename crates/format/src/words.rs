@@ -6,8 +6,10 @@
 pub const MAX_WORDS: usize = 120;
 /// Most attributes of one record.
 pub const MAX_ATTRIBUTES: usize = 8;
-/// Most bytes of a text attribute.
+/// Most bytes of a text attribute, but for an event's.
 pub const MAX_TEXT: usize = 64;
+/// Most bytes of a text attribute of an event, which may be a line of a log, if there is room.
+pub const MAX_EVENT_TEXT: usize = 512;
 /// Name of the vital that marks times without switch records. Its value is how long, in ns, there
 /// had been none at its time; 0: from now on there are some. Recorded when such a time begins, once
 /// a second and before a capture while it lasts, and when it ends.
@@ -131,7 +133,7 @@ impl<const WORDS: usize> Builder<WORDS> {
     /// Appends an attribute; beyond the limits it is cut or left out, and counted in `cut`.
     pub fn attribute(&mut self, key: u32, value: Value<'_>) {
         let text = match value {
-            Value::Text(text) => cut_text(text),
+            Value::Text(text) => cut_text(text, self.most_of_text(text)),
             _ => "",
         };
         let words = 1 + value_words(&value, text);
@@ -156,6 +158,15 @@ impl<const WORDS: usize> Builder<WORDS> {
         }
     }
 
+    /// How many bytes of a text are kept: of an event's as many as there is room for.
+    fn most_of_text(&self, text: &str) -> usize {
+        if text.len() <= MAX_TEXT || self.words[0] as u8 != Kind::Event as u8 {
+            return MAX_TEXT;
+        }
+        let room = 8 * (WORDS - self.len).saturating_sub(1);
+        MAX_EVENT_TEXT.min(room).max(MAX_TEXT)
+    }
+
     fn push(&mut self, word: u64) {
         self.words[self.len] = word;
         self.len += 1;
@@ -176,8 +187,8 @@ fn value_words(value: &Value<'_>, text: &str) -> usize {
     }
 }
 
-fn cut_text(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT);
+fn cut_text(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -192,6 +203,7 @@ impl Attributes<'_> {
     /// Calls `each` with every attribute's key and value; stops at the first that makes no sense.
     pub fn each(&self, mut each: impl FnMut(u32, Value<'_>)) {
         let mut rest = self.0;
+        let mut buffer = [0u8; MAX_EVENT_TEXT];
         while let [head, tail @ ..] = rest {
             let key = *head as u32;
             let bytes = (head >> 40) as usize;
@@ -199,12 +211,11 @@ impl Attributes<'_> {
             let Some((value, next)) = tail.split_at_checked(words) else {
                 return;
             };
-            let mut buffer = [0u8; MAX_TEXT];
             match (head >> 32) & 0xff {
                 0 => each(key, Value::Int(value[0] as i64)),
                 1 => each(key, Value::Float(f64::from_bits(value[0]))),
                 2 => each(key, Value::Bool(value[0] != 0)),
-                3 if bytes <= MAX_TEXT => {
+                3 if bytes <= MAX_EVENT_TEXT => {
                     for (slot, word) in buffer.chunks_mut(8).zip(value) {
                         slot.copy_from_slice(&word.to_le_bytes());
                     }

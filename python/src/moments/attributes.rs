@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ptr::null_mut;
 
-use format::record::{Value, MAX_ATTRIBUTES, MAX_TEXT};
+use format::record::{Value, MAX_ATTRIBUTES, MAX_EVENT_TEXT};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use recorder::{Attribute, Recorder};
@@ -189,12 +189,12 @@ unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -
     // SAFETY: exactly a str. Its UTF-8 form belongs to it and lives as long as it does: the caller
     // holds `text`, and `shortened` holds the str that is made here.
     unsafe {
-        let is_long = ffi::PyUnicode_GET_LENGTH(text) > MAX_TEXT as isize;
+        let is_long = ffi::PyUnicode_GET_LENGTH(text) > MAX_EVENT_TEXT as isize;
         let mut text = text;
         if is_long {
             // CPython would keep the UTF-8 form of all of it. One more than fits: the recorder
             // counts the cut.
-            let part = ffi::PyUnicode_Substring(text, 0, MAX_TEXT as isize + 1);
+            let part = ffi::PyUnicode_Substring(text, 0, MAX_EVENT_TEXT as isize + 1);
             if part.is_null() {
                 ffi::PyErr_Clear();
                 return "";

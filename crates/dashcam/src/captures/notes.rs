@@ -14,7 +14,10 @@ const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Limits that are reported: the counter, and what it counts.
 const LIMITS: &[(usize, &str)] = &[
-    (losses::ATTRIBUTES_CUT, "attributes cut or left out (at most 8, texts of 64 bytes)"),
+    (
+        losses::ATTRIBUTES_CUT,
+        "attributes cut or left out (at most 8, texts of 64 bytes, of events 512)",
+    ),
     (losses::SPAN_EVENTS_CUT, "events of spans left out (at most 64 a span)"),
     (losses::SPAN_LINKS_CUT, "links of spans left out (at most 16 a span)"),
     (losses::SPANS_UNTRACKED, "spans not told while they are open (at most 15 on a thread)"),
@@ -79,14 +82,14 @@ mod tests {
         assert_eq!(at(1, 0, &mut notes), Vec::<String>::new());
         assert_eq!(
             at(2, 3, &mut notes),
-            ["3 attributes cut or left out (at most 8, texts of 64 bytes); status() counts them, docs/losses.md"]
+            ["3 attributes cut or left out (at most 8, texts of 64 bytes, of events 512); status() counts them, docs/losses.md"]
         );
         // A million more within the minute: silence.
         assert_eq!(at(3, 1_000_003, &mut notes), Vec::<String>::new());
         assert_eq!(at(61, 1_000_004, &mut notes), Vec::<String>::new());
         assert_eq!(
             at(62, 1_000_005, &mut notes),
-            ["1000002 more attributes cut or left out (at most 8, texts of 64 bytes)"]
+            ["1000002 more attributes cut or left out (at most 8, texts of 64 bytes, of events 512)"]
         );
         assert_eq!(at(500, 1_000_005, &mut notes), Vec::<String>::new(), "nothing new");
     }
