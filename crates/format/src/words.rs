@@ -50,6 +50,8 @@ pub mod flag {
     /// RequestBegin: recorded again by the sampler for a request that still runs, with its present
     /// name and one more word, its thread.
     pub const AGAIN: u16 = 4;
+    /// Span: a call to another service (docs/integrations.md).
+    pub const CALL: u16 = 8;
     /// Sample: the thread did not run since its last sample; stack and wait are carried over.
     pub const REUSED: u16 = 1;
     /// Sample: the stack was cut at the frame limit.

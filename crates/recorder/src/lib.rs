@@ -41,7 +41,7 @@ pub use open::{OpenRequest, Request};
 pub use open_spans::{begin_span, end_span, innermost_span};
 pub use recorder::Recorder;
 pub use records::{
-    append, append_interval, event, event_at, gc, span, span_at, task, task_begins, Attribute,
+    append, append_interval, call, event, event_at, gc, span, span_at, task, task_begins, Attribute,
 };
 pub use ring::OpenPlace;
 pub use rollups::{rollup_bucket, Fate, Rollup, Rollups, ROLLUP_BUCKETS, ROLLUP_NAMES};

@@ -57,6 +57,22 @@ pub fn span(
     put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
 }
 
+/// As `span`, for a call to another service.
+pub fn call(
+    name: ring::Name,
+    begin_ns: u64,
+    request: u64,
+    error: bool,
+    attributes: &[Attribute<'_>],
+) {
+    if !is_on() {
+        return;
+    }
+    let now = sys::clock::now_ns();
+    let flags = if error { flag::CALL | flag::ERROR } else { flag::CALL };
+    put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
+}
+
 /// As `event`, for an instant in the past.
 pub fn event_at(name: ring::Name, t_ns: u64, request: u64, attributes: &[Attribute<'_>]) {
     if is_on() {

@@ -47,7 +47,7 @@ impl Call {
         if self.begin_ns != 0 {
             let given = [(KIND.id(recorder), Value::Text(self.kind))];
             span::with_kind(recorder, error, &given, |list| {
-                recorder::span(self.name, self.begin_ns, self.request, !error.is_empty(), list);
+                recorder::call(self.name, self.begin_ns, self.request, !error.is_empty(), list);
             });
             recorder::end_span(self.place, self.begin_ns);
         }

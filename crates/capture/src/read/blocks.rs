@@ -18,7 +18,8 @@ use super::coverage::Runs;
 use super::native;
 use super::requests::Requests;
 use super::rows::{
-    list, EventRow, GcRow, LinkRow, MetricRow, OffCpu, SpanRow, TaskRow, TraceRow, VitalRow,
+    list, CallRow, EventRow, GcRow, LinkRow, MetricRow, OffCpu, SpanRow, TaskRow, TraceRow,
+    VitalRow,
 };
 use super::tables::words;
 
@@ -41,6 +42,9 @@ pub fn add_open_spans(capture: &mut Capture, open: &[u8]) {
     }
 }
 
+/// Calls to other services shorter than this are not kept apart: none of them makes a request slow,
+/// and many are counted by the sums of spans.
+const LONG_CALL_NS: u64 = 5_000_000;
 /// The largest number of sums of spans by request and name, sums of a single span included.
 const MOST_SUMS: usize = 1 << 18;
 
@@ -141,6 +145,11 @@ impl BlockReader {
 
     /// Adds the row of a record: one arm a kind.
     fn row(&mut self, capture: &mut Capture, tid: u32, seq: u64, record: Record<'_>) {
+        if let Record::Span { name, flags, begin_ns, end_ns, request, .. } = record {
+            if flags & flag::CALL != 0 && end_ns.saturating_sub(begin_ns) >= LONG_CALL_NS {
+                capture.calls.push(CallRow { name, begin_ns, end_ns, request });
+            }
+        }
         if self.wanted == Wanted::Causes && self.is_idle(&record) {
             return self.sum_up(capture, &record);
         }

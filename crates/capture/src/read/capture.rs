@@ -9,8 +9,8 @@ use format::wake::Wake;
 
 use super::meta::Meta;
 use super::rows::{
-    Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, ThreadRow,
-    TraceRow, VitalRow,
+    CallRow, Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow,
+    ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::{Code, StackNode};
 
@@ -49,6 +49,8 @@ pub struct Capture {
     /// For `Wanted::Causes`, instead of `spans`: how many spans of a name a request has, and their
     /// time in ns, by request and name. If there are very many, sums of a single span are left out.
     pub span_sums: HashMap<(u64, u32), (usize, u64)>,
+    /// Calls to other services of 5 ms and more, whatever is wanted. In the order of the file.
+    pub calls: Vec<CallRow>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
     pub own_spans: Vec<SpanRow>,

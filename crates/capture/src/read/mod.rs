@@ -29,8 +29,8 @@ pub use capture::{Capture, Frame, Wanted};
 pub use error::ReadError;
 pub use meta::Meta;
 pub use rows::{
-    Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text,
-    ThreadRow, TraceRow, VitalRow,
+    CallRow, Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow,
+    Text, ThreadRow, TraceRow, VitalRow,
 };
 pub use tables::{Code, StackNode};
 pub use trace::{SpanIds, Traces};

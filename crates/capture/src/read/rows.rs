@@ -87,6 +87,19 @@ pub struct SpanRow {
     pub attributes: Vec<(u32, Text)>,
 }
 
+/// A span of a call to another service (docs/integrations.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallRow {
+    /// Name id.
+    pub name: u32,
+    /// Begin.
+    pub begin_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// Request it belongs to, 0 none.
+    pub request: u64,
+}
+
 /// An instant event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRow {

@@ -1,45 +1,42 @@
 //! The call to another service that a finding's requests were in: `select orders where id = ?`.
 //!
-//! How it works: spans with the attribute `call` are calls (docs/integrations.md), and so is an
-//! open span by such a name, whose attributes are not written yet. The one that most of the
-//! finding's time passed in is named, where that is half of it or more. Of calls inside each other
-//! (a cloud's API over HTTP) the outer one is.
+//! How it works: a span's record says that it is a call (docs/integrations.md); an open span, which
+//! has no record yet, is one by its name. The one that most of the finding's time passed in is
+//! named, where that is half of it or more. Of calls inside each other (a cloud's API over HTTP)
+//! the outer one is.
 //!
-//! What it promises: a name is what the program's library said of itself, never a guess. Cost: one
-//! pass over the spans, in captures that have such spans.
+//! What it promises: a name is what the program's library said of itself, never a guess. Missing on
+//! purpose: calls too short to be kept (`capture::read`); `repeats` counts them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use analysis::requests::Judged;
 use analysis::thresholds;
-use capture::read::{Capture, SpanRow};
+use capture::read::{CallRow, Capture, SpanRow};
 
 use crate::groups::Group;
 
 /// Calls of the slow requests.
 pub struct Calls<'c> {
     capture: &'c Capture,
-    /// By request; by begin.
-    of: HashMap<u64, Vec<&'c SpanRow>>,
+    /// By request; by begin, the longer first.
+    of: HashMap<u64, Vec<CallRow>>,
 }
 
 impl<'c> Calls<'c> {
     /// Of these requests.
     pub fn of(capture: &'c Capture, slow: &[Judged<'_>]) -> Calls<'c> {
-        let mut of: HashMap<u64, Vec<&SpanRow>> = HashMap::new();
-        if let Some(key) = capture.name_id("call") {
-            let is_call = |s: &&SpanRow| s.attributes.iter().any(|(k, _)| *k == key);
-            let names: HashSet<u32> =
-                capture.spans.iter().filter(is_call).map(|s| s.name).collect();
+        let mut of: HashMap<u64, Vec<CallRow>> = HashMap::new();
+        let names: HashSet<u32> = capture.calls.iter().map(|call| call.name).collect();
+        if !names.is_empty() {
+            let still = capture.spans.iter().filter(|s| s.open && names.contains(&s.name));
             let ids: HashSet<u64> = slow.iter().map(|r| r.row.id).collect();
-            let own = |s: &&SpanRow| {
-                ids.contains(&s.request) && (is_call(s) || s.open && names.contains(&s.name))
-            };
-            for span in capture.spans.iter().filter(own) {
-                of.entry(span.request).or_default().push(span);
+            let all = capture.calls.iter().copied().chain(still.map(running));
+            for call in all.filter(|call| ids.contains(&call.request)) {
+                of.entry(call.request).or_default().push(call);
             }
         }
-        of.values_mut().for_each(|spans| spans.sort_by_key(|s| (s.begin_ns, u64::MAX - s.end_ns)));
+        of.values_mut().for_each(|calls| calls.sort_by_key(|c| (c.begin_ns, u64::MAX - c.end_ns)));
         Calls { capture, of }
     }
 
@@ -52,18 +49,24 @@ impl<'c> Calls<'c> {
             let segment = &w.slice.segment;
             all += segment.ns();
             let Some(calls) = self.of.get(&slow[w.request].row.id) else { continue };
-            let overlap = |s: &SpanRow| {
-                let (begin, end) = (s.begin_ns.max(segment.from_ns), s.end_ns.min(segment.to_ns));
-                end.saturating_sub(begin)
+            let overlap = |call: &CallRow| {
+                let (from, to) =
+                    (call.begin_ns.max(segment.from_ns), call.end_ns.min(segment.to_ns));
+                to.saturating_sub(from)
             };
-            // Outer calls come first.
-            let longest = calls.iter().rev().max_by_key(|s| overlap(s));
-            if let Some(span) = longest.filter(|s| overlap(s) > 0) {
-                *sums.entry(span.name).or_default() += overlap(span);
+            // Of those that last as long, the last: the outer ones.
+            let longest = calls.iter().rev().max_by_key(|call| overlap(call));
+            if let Some(call) = longest.filter(|call| overlap(call) > 0) {
+                *sums.entry(call.name).or_default() += overlap(call);
             }
         }
         let (name, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
         let is_most = ns as f64 >= thresholds::half() * all as f64;
         is_most.then(|| self.capture.name(name))
     }
+}
+
+fn running(span: &SpanRow) -> CallRow {
+    let SpanRow { name, begin_ns, end_ns, request, .. } = *span;
+    CallRow { name, begin_ns, end_ns, request }
 }

@@ -3,24 +3,23 @@
 
 use crate::made;
 
-use capture::read::{Capture, SpanRow, Text};
+use capture::read::{CallRow, Capture, SpanRow};
 use diagnosis::diagnose;
 use format::wait::WaitKind;
 use made::{off_row, request, span, stack, BEGIN, MS};
 
 const TID: u32 = 7;
-const NAMES: [&str; 5] =
-    ["GET /", "call", "select orders where id = ?", "GET api.internal:80", "db.query"];
-const SELECT: u32 = 2;
-const HTTP: u32 = 3;
-const OWN: u32 = 4;
+const NAMES: [&str; 4] = ["GET /", "select orders where id = ?", "GET api.internal:80", "db.query"];
+const SELECT: u32 = 1;
+const HTTP: u32 = 2;
+const OWN: u32 = 3;
 
-/// One request waits 480 ms for a peer; `spans` are its spans, by ms behind its begin.
-fn summary(spans: &[(u32, u64, u64)]) -> String {
-    diagnose(&waiting(spans), |_| 300 * MS).findings[0].summary.clone()
+/// One request waits 480 ms for a peer; `calls` are its calls, by ms behind its begin.
+fn summary(calls: &[(u32, u64, u64)]) -> String {
+    diagnose(&waiting(calls), |_| 300 * MS).findings[0].summary.clone()
 }
 
-fn waiting(spans: &[(u32, u64, u64)]) -> Capture {
+fn waiting(calls: &[(u32, u64, u64)]) -> Capture {
     let mut made = made::capture(TID, &NAMES);
     let orders = stack(&mut made, &[("orders", "/srv/orders.py", 40)]);
     made.requests.push(request(99, TID, BEGIN, 500));
@@ -29,15 +28,13 @@ fn waiting(spans: &[(u32, u64, u64)]) -> Capture {
         .map(|i| made::sample(TID, BEGIN + i * 10 * MS, WaitKind::SocketRead, orders))
         .collect();
     made.samples.insert(TID, seen);
-    made.spans = spans.iter().map(|(name, from, to)| call(*name, *from, *to)).collect();
+    made.calls = calls.iter().map(|(name, from, to)| call(*name, *from, *to)).collect();
     made
 }
 
-/// A span of the request; but for the program's own it is a call.
-fn call(name: u32, from_ms: u64, to_ms: u64) -> SpanRow {
-    let kind = (1, Text::Text("sql".to_owned()));
-    let attributes = if name == OWN { Vec::new() } else { vec![kind] };
-    SpanRow { attributes, ..span(name, TID, 99, BEGIN + from_ms * MS, to_ms - from_ms) }
+fn call(name: u32, from_ms: u64, to_ms: u64) -> CallRow {
+    let (begin_ns, end_ns) = (BEGIN + from_ms * MS, BEGIN + to_ms * MS);
+    CallRow { name, begin_ns, end_ns, request: 99 }
 }
 
 const PLAIN: &str = "orders.py:40 orders() waited 480 ms for a peer";
@@ -64,17 +61,17 @@ fn of_calls_inside_each_other_the_outer_one_is() {
 
 #[test]
 fn spans_of_the_program_are_no_calls() {
-    assert_eq!(summary(&[(OWN, 5, 495)]), PLAIN);
+    let mut made = waiting(&[]);
+    made.spans = vec![span(OWN, TID, 99, BEGIN + 5 * MS, 490)];
+    assert_eq!(diagnose(&made, |_| 300 * MS).findings[0].summary, PLAIN);
 }
 
 #[test]
 fn a_call_that_still_runs_is_known_by_its_name() {
-    let mut made = waiting(&[(SELECT, 5, 495)]);
-    made.spans[0].open = true;
-    made.spans[0].attributes.clear();
+    let mut made = waiting(&[]);
+    made.spans = vec![SpanRow { open: true, ..span(SELECT, TID, 99, BEGIN + 5 * MS, 490) }];
     let quoted = |made: &Capture| diagnose(made, |_| 300 * MS).findings[0].summary.clone();
     assert_eq!(quoted(&made), PLAIN);
-    let earlier = SpanRow { request: 1, ..call(SELECT, 0, 1) };
-    made.spans.push(earlier);
+    made.calls = vec![CallRow { request: 1, ..call(SELECT, 0, 5) }];
     assert_eq!(quoted(&made), format!("{PLAIN}, in \"select orders where id = ?\""));
 }
