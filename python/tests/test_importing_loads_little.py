@@ -26,6 +26,13 @@ def test_importing_loads_the_package_and_no_large_module() -> None:
     assert {name for name in loaded if not name.startswith("dashcam")} <= {"__future__", "atexit", "gc"} | debug
 
 
+def test_a_start_loads_nothing_that_reads_source_code(tmp_path: Path) -> None:
+    code = f"import dashcam; dashcam.start(slow='60s', out={str(tmp_path)!r}); print(*(set(sys.modules) - before))"
+    loaded = set(run(code).split())
+    assert "dashcam._integrations" in loaded
+    assert not loaded & {"inspect", "dis", "tokenize", "dataclasses"}, "0.6 MiB of each process"
+
+
 def test_a_log_handler_is_one_of_loggings() -> None:
     code = """
 from dashcam import LogHandler
