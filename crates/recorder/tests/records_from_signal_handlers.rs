@@ -141,6 +141,25 @@ fn raw_thread(body: extern "C" fn(*mut c_void) -> *mut c_void, argument: u32) ->
     id
 }
 
+/// 50 threads record and end by the raw exit system call.
+fn threads_end_unseen(region: &Region, odd: u32) {
+    let ids: Vec<_> = (0..50).map(|_| raw_thread(ends_inside, odd)).collect();
+    for id in ids {
+        // SAFETY: a thread of this test that nobody else joins.
+        assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
+    }
+    assert_eq!(in_the_box(region, odd).0, 50);
+    // The kernel wakes the joining thread a moment before it takes the dead one off its list.
+    let ended = ENDED.lock().expect("no panic").clone();
+    assert_eq!(ended.len(), 50);
+    while ended.iter().any(|tid| sys::thread::exists(*tid)) {
+        std::thread::yield_now();
+    }
+    let blocks = region.layout().block_count;
+    let back: usize = (0..blocks).step_by(32).map(|from| region.take_back(from, 32)).sum();
+    assert!(back >= 1, "blocks of the dead came back");
+}
+
 /// Records that surely fit into the box together with the signals that interrupt them.
 const MOST: u64 = 1_000_000;
 const SIGNALS: u64 = 1000;
@@ -190,23 +209,12 @@ fn records_from_signal_handlers() {
     assert_eq!(region.losses()[losses::DROPPED_REENTRANT], 0);
 
     // 3. Threads that end by the raw exit system call are noticed later: their rows stay, their
-    //    blocks come back when they are in the way.
+    //    blocks come back when they are in the way. ThreadSanitizer does not see such an end, so
+    //    its `pthread_join` waits for ever.
     let odd = name("odd end");
-    let ids: Vec<_> = (0..50).map(|_| raw_thread(ends_inside, odd)).collect();
-    for id in ids {
-        // SAFETY: a thread of this test that nobody else joins.
-        assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
+    if !cfg!(tsan) {
+        threads_end_unseen(region, odd);
     }
-    assert_eq!(in_the_box(region, odd).0, 50);
-    // The kernel wakes the joining thread a moment before it takes the dead one off its list.
-    let ended = ENDED.lock().expect("no panic").clone();
-    assert_eq!(ended.len(), 50);
-    while ended.iter().any(|tid| sys::thread::exists(*tid)) {
-        std::thread::yield_now();
-    }
-    let blocks = region.layout().block_count;
-    let back: usize = (0..blocks).step_by(32).map(|from| region.take_back(from, 32)).sum();
-    assert!(back >= 1, "blocks of the dead came back");
 
     // 4. A record as the very last thing a thread does, from a thread-local's destructor.
     struct Late(u32);
