@@ -30,6 +30,7 @@ mod streams;
 mod traces;
 mod types;
 mod under_gil;
+mod unfinished;
 
 use pyo3::prelude::*;
 

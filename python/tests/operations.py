@@ -116,6 +116,7 @@ OPERATIONS = """
         said = repr((answer, sorted(unraised)))
         unraised.clear()
         return said
+    REQUESTS = 10  # At least so many are counted when all operations have run.
     def compare(answers):
         "Runs all operations with all faults, bare and then recorded."
         bare, faults = {each: answers(each) for each in operations}, 0
@@ -129,6 +130,62 @@ OPERATIONS = """
         # All is well behind them.
         before = dashcam.status()["requests"]
         for each in operations: each()
-        assert dashcam.status()["requests"] >= before + 10, dashcam.status()
+        assert dashcam.status()["requests"] >= before + REQUESTS, dashcam.status()
         print(faults, "faults in", len(operations), "operations")
 """.replace("NAMES", ", ".join(NAMES))
+
+# In place of the operations above: units of work of servers and task queues that integrations hook
+# with functions of Python's. Their modules are stand-ins; the integrations are real.
+WORKERS = """
+    from dashcam._integrations import aiohttp, celery, dramatiq, http_server, rq, tornado
+
+    HEADERS = {"traceparent": ENVIRON["HTTP_TRACEPARENT"]}
+    class Asked:
+        method, path, headers, connection = "GET", "/a", HEADERS, None
+    class Job:
+        func_name, actor_name = "work", "work"
+        def perform(self): return BODY
+    class Worker:
+        def process_message(self, message): return BODY
+    class Message:
+        def stuff_exception(self, exception): return exception
+    class Loop:
+        "What aiohttp and Tornado have of a server."
+        request, transport = Asked(), None
+        async def _handle_request(self, request, start): return BODY
+        async def _execute(self, transforms): return BODY
+        def get_status(self): return 200
+    class Connection:
+        command, path, headers, connection = "GET", "/a", HEADERS, None
+        def parse_request(self): return BODY
+        def handle_one_request(self): return self.parse_request()
+    def build_tracer(name, task):
+        def trace(uuid, args, kwargs, request): return BODY
+        return trace
+    queue = SimpleNamespace(build_tracer=build_tracer)
+    traced = build_tracer("work", None)
+    job, worker, loop, open_connection = Job(), Worker(), Loop(), Connection()
+    def task_of_celery(): return traced("1", (), {}, HEADERS)
+    def job_of_rq(): return job.perform()
+    def message_of_dramatiq(): return worker.process_message(job)
+    def request_of_http_server(): return open_connection.handle_one_request()
+    async def handled(): return await loop._handle_request(loop.request, 0)
+    async def executed(): return await loop._execute(())
+    def stepped(coroutine):
+        try: coroutine.send(None)
+        except StopIteration as end: return end.value
+    def request_of_aiohttp(): return stepped(handled())
+    def request_of_tornado(): return stepped(executed())
+    def hook():
+        global traced
+        celery.patch(_native, queue)
+        traced = queue.build_tracer("work", None)
+        rq.patch(_native, SimpleNamespace(Job=Job))
+        dramatiq.patch(_native, SimpleNamespace(_WorkerThread=Worker, MessageProxy=Message))
+        http_server.patch(_native, SimpleNamespace(BaseHTTPRequestHandler=Connection))
+        aiohttp.patch(_native, SimpleNamespace(RequestHandler=Loop))
+        tornado.patch(_native, SimpleNamespace(RequestHandler=Loop))
+    operations = (task_of_celery, job_of_rq, message_of_dramatiq, request_of_http_server, request_of_aiohttp,
+                  request_of_tornado)
+    REQUESTS = len(operations)
+"""

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 from conftest import Bench
-from operations import OPERATIONS
+from operations import OPERATIONS, WORKERS
 
 SWEEP = """
     import contextvars, signal
@@ -128,7 +128,16 @@ SWEEP = """
     ("interrupt", "function"), ("exit", "function"),
 ])
 def test_at_every_instruction(bench: Bench, raised: str, handler: str) -> None:
-    program = bench.write("program.py", OPERATIONS + SWEEP)
+    sweep(bench, OPERATIONS, raised, handler)
+
+
+@pytest.mark.parametrize("raised", ["timeout", "interrupt"])
+def test_at_every_instruction_of_a_unit_of_work(bench: Bench, raised: str) -> None:
+    sweep(bench, OPERATIONS + WORKERS, raised, "function")
+
+
+def sweep(bench: Bench, operations: str, raised: str, handler: str) -> None:
+    program = bench.write("program.py", operations + SWEEP)
     done = bench.run([sys.executable, "-W", "error", str(program), raised, handler])
     if "no _testcapi" in done.stdout:
         pytest.skip("this CPython comes without _testcapi")

@@ -18,9 +18,10 @@
 //! What it promises: the original is called once, with the caller's arguments unless `before`
 //! replaces them, even if a hook fails: an exception of `before`, `after` or `failed` goes into
 //! `status()`, once for each hook, and no further. An exception that interrupts the program
-//! (KeyboardInterrupt and any other that is no `Exception`) is passed on. While the original runs,
-//! no frame of ours is on the stack: tracebacks, `sys._getframe`, `warnings` with a stack level and
-//! `logging` find the same as without us. Hooks are never removed.
+//! (KeyboardInterrupt and any other that is no `Exception`) is passed on, and ends the request that
+//! the call has begun. While the original runs, no frame of ours is on the stack: tracebacks,
+//! `sys._getframe`, `warnings` with a stack level and `logging` find the same as without us. Hooks
+//! are never removed.
 //!
 //! Missing on purpose: the list of hooked functions (python/dashcam/_integrations); class and
 //! static methods.
@@ -41,7 +42,7 @@ use crate::call::{fetched, quietly};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::process::arm_late;
-use crate::{made, names};
+use crate::{made, names, unfinished};
 
 pub use builtins::{before_exec, hook_builtins};
 
@@ -187,9 +188,10 @@ impl Hook {
                     false => self.run_around(original, given),
                 };
             }
+            let begun = unfinished::begun();
             let other = match self.before.is_null() {
                 true => null_mut(),
-                false => match self.before(original, given) {
+                false => match self.before(original, given, begun) {
                     Ok(other) => other,
                     Err(()) => return null_mut(),
                 },
@@ -200,8 +202,8 @@ impl Hook {
             };
             ffi::Py_XDECREF(other);
             match result.is_null() {
-                true => self.failed(original, given),
-                false => self.after(original, given, result),
+                true => self.failed(original, given, begun),
+                false => self.after(original, given, result, begun),
             }
         }
     }
@@ -212,6 +214,7 @@ impl Hook {
         &self,
         original: &Original,
         given: Arguments,
+        begun: u64,
     ) -> Result<*mut ffi::PyObject, ()> {
         // SAFETY: as `run`. The flag is removed: the free place in front belongs to the original.
         unsafe {
@@ -219,7 +222,7 @@ impl Hook {
             let count = given.positional() as _;
             let answer = ffi::PyObject_Vectorcall(self.before, first, count, keywords);
             if answer.is_null() {
-                return match self.forgive(original) {
+                return match self.forgive(original, begun) {
                     true => Ok(null_mut()),
                     false => Err(()),
                 };
@@ -242,6 +245,7 @@ impl Hook {
         original: &Original,
         given: Arguments,
         result: *mut ffi::PyObject,
+        begun: u64,
     ) -> *mut ffi::PyObject {
         if self.after.is_null() {
             return result;
@@ -250,7 +254,7 @@ impl Hook {
         unsafe {
             let answer = given.behind(result, 0, self.after);
             if answer.is_null() {
-                if self.forgive(original) {
+                if self.forgive(original, begun) {
                     return result;
                 }
             } else if answer == ffi::Py_None() {
@@ -264,7 +268,12 @@ impl Hook {
 
     /// An exception of the original is set. NULL.
     #[allow(deprecated)] // Since 3.12; what came instead is not there before.
-    unsafe fn failed(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+    unsafe fn failed(
+        &self,
+        original: &Original,
+        given: Arguments,
+        begun: u64,
+    ) -> *mut ffi::PyObject {
         if self.failed.is_null() {
             return null_mut();
         }
@@ -281,7 +290,7 @@ impl Hook {
                 false => given.behind(name, 0, self.failed),
             };
             ffi::Py_XDECREF(name);
-            if answer.is_null() && !self.forgive(original) {
+            if answer.is_null() && !self.forgive(original, begun) {
                 ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
                 happened_during(value);
                 for one in [kind, value, trace] {
@@ -312,15 +321,21 @@ impl Hook {
         }
     }
 
-    /// Whether the exception that is set is a fault of ours; then it is cleared.
+    /// Whether the exception that is set is a fault of ours; then it is cleared. Otherwise it
+    /// interrupts the program, and no action will end what this call began (`begun` requests had
+    /// begun before): it ends here.
     ///
     /// Safety: the GIL is held.
     #[cold]
-    unsafe fn forgive(&self, original: &Original) -> bool {
+    unsafe fn forgive(&self, original: &Original, begun: u64) -> bool {
         // SAFETY: promised by the caller; an exception is set.
         let py = unsafe { Python::assume_attached() };
         let error = fetched(py);
-        let Ok(error) = unless_it_interrupts(py, error) else { return false };
+        let Ok(error) = unless_it_interrupts(py, error) else {
+            unfinished::end_interrupted(py, begun);
+            return false;
+        };
+        quietly((), || unfinished::end_apart(py, ""));
         if !self.complained.swap(true, Ordering::Relaxed) {
             // SAFETY: held by the caller.
             let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };

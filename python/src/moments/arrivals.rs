@@ -27,6 +27,7 @@ use crate::interrupts::{ignored, interrupts};
 use crate::kept::word;
 use crate::made::{self, Id};
 use crate::process::recording;
+use crate::unfinished;
 
 /// At most this many names are made from paths; all others are `METHOD (other)`.
 const MOST_RAW: u64 = 500;
@@ -273,7 +274,11 @@ pub fn request_arrives(
     let py = method.py();
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let (method, path) = (made::characters(method), made::characters(path));
-    begin(py, recorder, (&method, &path), on_loop, connection, enter).map(Id)
+    let id = begin(py, recorder, (&method, &path), on_loop, connection, enter)?;
+    if !enter {
+        unfinished::is_apart(id);
+    }
+    Ok(Id(id))
 }
 
 /// Begins an ASGI request that another context will work for: named by its path, from the time when
@@ -289,7 +294,9 @@ pub fn asgi_arrives(
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let fd = transport.map_or(Ok(-1), descriptor_of)?;
     let (method, path) = (made::characters(method), made::characters(path));
-    begin_on(py, recorder, (&method, &path), true, fd, false).map(Id)
+    let id = begin_on(py, recorder, (&method, &path), true, fd, false)?;
+    unfinished::is_apart(id);
+    Ok(Id(id))
 }
 
 /// As `asgi_arrives`, for a scope with any content, and with its caller's trace.

@@ -19,7 +19,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null_mut;
 
-use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -29,9 +28,11 @@ use super::sender::Sender;
 use super::steps::{awaitable, returned, thrown, Step};
 use super::{arrivals, request};
 use crate::alone::{alone, held};
-use crate::call::quietly;
+use crate::call::{fetched, quietly};
 use crate::hooks::note;
+use crate::interrupts::unless_it_interrupts;
 use crate::types::Class;
+use crate::unfinished;
 
 /// The type of `Passing`.
 pub(super) static PASSING: Class = Class::new();
@@ -126,6 +127,7 @@ pub fn handling<'py>(
     judge: Bound<'py, PyAny>,
     judge_error: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    unfinished::has_context(request);
     match request {
         0 => Ok(handling),
         _ => judged(request, handling, (judge, judge_error), First::Enter),
@@ -276,10 +278,11 @@ unsafe fn judge_as_set(py: Python<'_>, sender: &Sender, judge: &Bound<'_, PyAny>
             Ok(error) => sender.end_as(py, &error),
             Err(error) => {
                 sender.fail(py, &aside.kind());
-                if !error.is_instance_of::<PyException>(py) {
+                let Ok(error) = unless_it_interrupts(py, error) else {
+                    let error = fetched(py);
                     aside.drop();
                     return error.restore(py);
-                }
+                };
                 note(py, &format!("what a handler raised is not as expected: {error}"));
             }
         }
@@ -418,9 +421,7 @@ impl Passing {
                 Ok(error) => sender.end_as(py, &error),
                 Err(error) => {
                     sender.end(py);
-                    if !error.is_instance_of::<PyException>(py) {
-                        return Err(error);
-                    }
+                    let error = unless_it_interrupts(py, error).map_err(|()| fetched(py))?;
                     note(py, &format!("what a handler returned is not as expected: {error}"));
                 }
             },

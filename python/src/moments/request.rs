@@ -16,6 +16,7 @@ use crate::made::Id;
 use crate::names;
 use crate::process::recording;
 use crate::safe_point;
+use crate::unfinished;
 
 /// Requests.
 pub(super) struct Requests;
@@ -111,7 +112,11 @@ const PROMPT_MS: u32 = 15;
 pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> Id {
     let Some(recorder) = recording(name.py()) else { return Id(0) };
     let id = names::request_name(recorder, name);
-    Id(begin(name.py(), id, on_loop, fd, enter))
+    let request = begin(name.py(), id, on_loop, fd, enter);
+    if !enter {
+        unfinished::is_apart(request);
+    }
+    Id(request)
 }
 
 /// As `request_begin`, with a known name.
@@ -141,6 +146,7 @@ pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bo
 /// that runs in it.
 #[pyfunction]
 pub fn request_enter(py: Python<'_>, id: u64) {
+    unfinished::has_context(id);
     names::set_current(py, id);
     adopt(py, id);
 }

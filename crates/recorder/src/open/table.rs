@@ -152,6 +152,11 @@ impl OpenTable {
         self.serial.load(Ordering::Relaxed).saturating_sub(1)
     }
 
+    /// Whether a request began after `begun` had.
+    pub fn began_after(&self, id: u64, begun: u64) -> bool {
+        id >> 12 > begun
+    }
+
     pub(crate) fn untracked(&self) -> u64 {
         (self.serial.fetch_add(1, Ordering::Relaxed) << 12) | UNTRACKED
     }
