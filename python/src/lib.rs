@@ -24,6 +24,7 @@ mod marks;
 mod metrics;
 mod moments;
 mod names;
+mod notice;
 mod process;
 mod safe_point;
 mod streams;

@@ -32,10 +32,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyModule;
 use sys::cell::StaticRef;
 
-use super::note;
 use crate::call::quietly;
 use crate::interrupts::ignored;
 use crate::kept::word;
+use crate::notice::note;
 
 extern "C" {
     fn PySys_Audit(event: *const c_char, format: *const c_char, ...) -> c_int;

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{stand_in, Arguments, Hook, Original};
+use super::actions::{Arguments, Hook, Original};
+use super::stand_in;
 
 /// Capacity: twice the number of hooks, and as many again for reloaded modules.
 const PLACES: usize = 256;

@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{Arguments, Hook, Original, PyMethod_New};
+use super::actions::{Arguments, Hook, Original, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::kept::word;

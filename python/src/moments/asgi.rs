@@ -38,10 +38,10 @@ use super::awaited::{pass, pass_lazily, Role};
 use super::request;
 use super::sender::Sender;
 use crate::call::{quietly, wrong_call, Definition};
-use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::made;
+use crate::notice::note;
 use crate::process::recording;
 
 /// `around(original, application)` of a server's `run_asgi`, which is called where the request is

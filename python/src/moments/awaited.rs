@@ -29,8 +29,8 @@ use super::steps::{awaitable, returned, thrown, Step};
 use super::{arrivals, request};
 use crate::alone::{alone, held};
 use crate::call::{fetched, quietly};
-use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
+use crate::notice::note;
 use crate::types::Class;
 use crate::unfinished;
 

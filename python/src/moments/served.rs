@@ -29,9 +29,9 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::{arrivals, attributes, request};
 use crate::call::{fetched, function_of, method, quietly, wrong_call};
-use crate::hooks::note;
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
+use crate::notice::note;
 use crate::process::recording;
 use crate::{made, names};
 

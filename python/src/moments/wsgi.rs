@@ -23,9 +23,9 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::{arrivals, attributes, request};
 use crate::call::{fetched, quietly};
 use crate::event_loop::imported;
-use crate::hooks::note;
 use crate::interrupts::{ignored, unless_it_interrupts};
 use crate::kept::word;
+use crate::notice::note;
 use crate::process::recording;
 use crate::{made, names};
 

@@ -1,0 +1,351 @@
+//! The actions around a call, and how a call goes through them.
+//!
+//! What it promises: as the header of `hooks`, which has the picture. Missing on purpose: how the
+//! call comes here (`in_place`, `stand_in`).
+
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::call::{fetched, quietly};
+use crate::interrupts::unless_it_interrupts;
+use crate::kept::word;
+use crate::notice::note;
+use crate::process::arm_late;
+use crate::{made, names, unfinished};
+
+extern "C" {
+    pub(super) fn PyMethod_New(
+        function: *mut ffi::PyObject,
+        owner: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+}
+
+/// Up to this many arguments need no memory of their own, including the free place in front.
+const FEW: usize = 12;
+/// The flag of a call that leaves the place in front of its arguments free.
+const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+
+/// Arguments as CPython hands them over.
+#[derive(Clone, Copy)]
+pub(super) struct Arguments {
+    pub first: *const *mut ffi::PyObject,
+    /// The number of positional arguments, with `OFFSET`.
+    pub flagged: usize,
+    /// The names of the arguments after them; NULL for none.
+    pub keywords: *mut ffi::PyObject,
+}
+
+impl Arguments {
+    fn positional(&self) -> usize {
+        self.flagged & !OFFSET
+    }
+
+    /// Safety: the GIL is held, by a call with these arguments.
+    unsafe fn all(&self) -> usize {
+        let named = match self.keywords.is_null() {
+            true => 0,
+            // SAFETY: a tuple.
+            false => unsafe { ffi::PyTuple_GET_SIZE(self.keywords) },
+        };
+        self.positional() + named as usize
+    }
+
+    /// Calls `function` with `one` instead of the first `skipped` arguments.
+    ///
+    /// Safety: as `all`; both objects are alive.
+    unsafe fn behind(
+        &self,
+        one: *mut ffi::PyObject,
+        skipped: usize,
+        function: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: `first` has `all` arguments, at least `skipped` of them positional; `given` has
+        // room for them, for `one`, and for the place in front.
+        unsafe {
+            let count = self.all() - skipped;
+            let mut few: [*mut ffi::PyObject; FEW] = [null_mut(); FEW];
+            let mut many = Vec::new();
+            let given = match count + 2 <= FEW {
+                true => few.as_mut_ptr(),
+                false => {
+                    many.resize(count + 2, null_mut());
+                    many.as_mut_ptr()
+                }
+            };
+            given.add(1).write(one);
+            given.add(2).copy_from_nonoverlapping(self.first.add(skipped), count);
+            let flagged = (self.positional() - skipped + 1) | OFFSET;
+            ffi::PyObject_Vectorcall(function, given.add(1), flagged as _, self.keywords)
+        }
+    }
+}
+
+/// The target of a hook.
+pub(super) struct Original {
+    /// Owned.
+    pub function: *mut ffi::PyObject,
+    /// The way to call it past a hook in place; None: the usual one.
+    pub past: Option<ffi::vectorcallfunc>,
+}
+
+impl Original {
+    /// Safety: the GIL is held, by a call with these arguments.
+    pub unsafe fn call(&self, given: Arguments) -> *mut ffi::PyObject {
+        let Arguments { first, flagged, keywords } = given;
+        // SAFETY: the caller's promise, stated above.
+        unsafe {
+            match self.past {
+                Some(past) => past(self.function, first, flagged, keywords),
+                None => ffi::PyObject_Vectorcall(self.function, first, flagged as _, keywords),
+            }
+        }
+    }
+
+    /// Calls it with other arguments: `given` is a tuple of a tuple and a dict.
+    unsafe fn call_with(&self, py: Python<'_>, given: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: the caller holds the GIL and `given`, whose types `Hook::before` has checked.
+        unsafe {
+            let (args, named) = (ffi::PyTuple_GET_ITEM(given, 0), ffi::PyTuple_GET_ITEM(given, 1));
+            let args = Bound::from_borrowed_ptr(py, args).cast_into_unchecked::<PyTuple>();
+            let named = Bound::from_borrowed_ptr(py, named).cast_into_unchecked::<PyDict>();
+            let (keys, values): (Vec<_>, Vec<_>) = named.iter().unzip();
+            let names = match made::tuple(py, &keys) {
+                Ok(names) => names,
+                Err(error) => {
+                    error.restore(py);
+                    return null_mut();
+                }
+            };
+            let held: Vec<Bound<'_, PyAny>> = args.iter().chain(values).collect();
+            let raw: Vec<*mut ffi::PyObject> = held.iter().map(Bound::as_ptr).collect();
+            let keywords = if names.is_empty() { null_mut() } else { names.as_ptr() };
+            self.call(Arguments { first: raw.as_ptr(), flagged: args.len(), keywords })
+        }
+    }
+}
+
+/// The actions around a call. Each is owned, or NULL.
+pub(super) struct Hook {
+    pub before: *mut ffi::PyObject,
+    pub after: *mut ffi::PyObject,
+    pub failed: *mut ffi::PyObject,
+    pub around: *mut ffi::PyObject,
+    /// A callable that is the original, for `around`. Owned.
+    pub plain: *mut ffi::PyObject,
+    /// Inside of an open request the original is called as if there were no hook.
+    pub outermost: bool,
+    /// The `around` takes keywords, too; else a call with keywords goes past it.
+    pub keywords: bool,
+    /// Relaxed: one notice too many does no harm.
+    pub complained: AtomicBool,
+}
+
+impl Hook {
+    pub fn parts(&self) -> [*mut ffi::PyObject; 5] {
+        [self.before, self.after, self.failed, self.around, self.plain]
+    }
+
+    /// One call.
+    ///
+    /// Safety: the GIL is held, by a call with these arguments; its caller holds the original.
+    pub unsafe fn run(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        arm_late();
+        // SAFETY: promised by the caller.
+        unsafe {
+            if !self.around.is_null() {
+                return match self.outermost && names::open(Python::assume_attached()) != 0 {
+                    true => original.call(given),
+                    false => self.run_around(original, given),
+                };
+            }
+            let begun = unfinished::begun();
+            let other = match self.before.is_null() {
+                true => null_mut(),
+                false => match self.before(original, given, begun) {
+                    Ok(other) => other,
+                    Err(()) => return null_mut(),
+                },
+            };
+            let result = match other.is_null() {
+                true => original.call(given),
+                false => original.call_with(Python::assume_attached(), other),
+            };
+            ffi::Py_XDECREF(other);
+            match result.is_null() {
+                true => self.failed(original, given, begun),
+                false => self.after(original, given, result, begun),
+            }
+        }
+    }
+
+    /// The arguments for the original, owned; NULL: the given ones. Err: an exception is to be
+    /// passed on.
+    unsafe fn before(
+        &self,
+        original: &Original,
+        given: Arguments,
+        begun: u64,
+    ) -> Result<*mut ffi::PyObject, ()> {
+        // SAFETY: as `run`. The flag is removed: the free place in front belongs to the original.
+        unsafe {
+            let Arguments { first, keywords, .. } = given;
+            let count = given.positional() as _;
+            let answer = ffi::PyObject_Vectorcall(self.before, first, count, keywords);
+            if answer.is_null() {
+                return match self.forgive(original, begun) {
+                    true => Ok(null_mut()),
+                    false => Err(()),
+                };
+            }
+            let is_call = ffi::PyTuple_CheckExact(answer) != 0
+                && ffi::PyTuple_GET_SIZE(answer) == 2
+                && ffi::PyTuple_CheckExact(ffi::PyTuple_GET_ITEM(answer, 0)) != 0
+                && ffi::PyDict_CheckExact(ffi::PyTuple_GET_ITEM(answer, 1)) != 0;
+            if is_call {
+                return Ok(answer);
+            }
+            ffi::Py_DECREF(answer);
+            Ok(null_mut())
+        }
+    }
+
+    /// The caller's result in place of `result`, which is taken over.
+    unsafe fn after(
+        &self,
+        original: &Original,
+        given: Arguments,
+        result: *mut ffi::PyObject,
+        begun: u64,
+    ) -> *mut ffi::PyObject {
+        if self.after.is_null() {
+            return result;
+        }
+        // SAFETY: as `run`.
+        unsafe {
+            let answer = given.behind(result, 0, self.after);
+            if answer.is_null() {
+                if self.forgive(original, begun) {
+                    return result;
+                }
+            } else if answer == ffi::Py_None() {
+                ffi::Py_DECREF(answer);
+                return result;
+            }
+            ffi::Py_DECREF(result);
+            answer
+        }
+    }
+
+    /// An exception of the original is set. NULL.
+    #[allow(deprecated)] // Since 3.12; what came instead is not there before.
+    unsafe fn failed(
+        &self,
+        original: &Original,
+        given: Arguments,
+        begun: u64,
+    ) -> *mut ffi::PyObject {
+        if self.failed.is_null() {
+            return null_mut();
+        }
+        // SAFETY: as `run`; the fetched exception is restored with its references, or released.
+        unsafe {
+            let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+            ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
+            let name = match kind.is_null() {
+                true => ffi::PyUnicode_FromStringAndSize(null(), 0),
+                false => ffi::PyObject_GetAttrString(kind, c"__name__".as_ptr()),
+            };
+            let answer = match name.is_null() {
+                true => null_mut(),
+                false => given.behind(name, 0, self.failed),
+            };
+            ffi::Py_XDECREF(name);
+            if answer.is_null() && !self.forgive(original, begun) {
+                ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
+                happened_during(value);
+                for one in [kind, value, trace] {
+                    ffi::Py_XDECREF(one);
+                }
+                return null_mut();
+            }
+            ffi::Py_XDECREF(answer);
+            ffi::PyErr_Restore(kind, value, trace);
+            null_mut()
+        }
+    }
+
+    unsafe fn run_around(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        // SAFETY: as `run`.
+        unsafe {
+            if given.positional() == 0 || !(self.keywords || given.keywords.is_null()) {
+                return original.call(given);
+            }
+            let bound = PyMethod_New(self.plain, *given.first);
+            if bound.is_null() {
+                ffi::PyErr_Clear();
+                return original.call(given);
+            }
+            let result = given.behind(bound, 1, self.around);
+            ffi::Py_DECREF(bound);
+            result
+        }
+    }
+
+    /// Whether the exception that is set is a fault of ours; then it is cleared. Otherwise it
+    /// interrupts the program, and no action will end what this call began (`begun` requests had
+    /// begun before): it ends here.
+    ///
+    /// Safety: the GIL is held.
+    #[cold]
+    unsafe fn forgive(&self, original: &Original, begun: u64) -> bool {
+        // SAFETY: promised by the caller; an exception is set.
+        let py = unsafe { Python::assume_attached() };
+        let error = fetched(py);
+        let Ok(error) = unless_it_interrupts(py, error) else {
+            unfinished::end_interrupted(py, begun);
+            return false;
+        };
+        quietly((), || unfinished::end_apart(py, ""));
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            // SAFETY: held by the caller.
+            let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
+            let name = || function.getattr(word!(py, "__qualname__")).map(|name| name.to_string());
+            let name = quietly(None, || name().ok()).unwrap_or_else(|| "a function".to_owned());
+            note(py, &format!("{name}: what is recorded of its calls failed once: {error}"));
+        }
+        true
+    }
+}
+
+/// The exception that is set was raised while `earlier` was, as if by a handler of it.
+///
+/// Safety: the GIL is held; an exception, or NULL.
+unsafe fn happened_during(earlier: *mut ffi::PyObject) {
+    // SAFETY: promised by the caller; the reference is given away.
+    unsafe {
+        let error = fetched(Python::assume_attached());
+        let value = error.value(Python::assume_attached()).as_ptr();
+        if !earlier.is_null() && earlier != value {
+            ffi::Py_INCREF(earlier);
+            ffi::PyException_SetContext(value, earlier);
+        }
+        error.restore(Python::assume_attached());
+    }
+}
+
+/// A hook with these actions.
+pub(super) fn made(
+    before: Option<Bound<'_, PyAny>>,
+    after: Option<Bound<'_, PyAny>>,
+    failed: Option<Bound<'_, PyAny>>,
+    around: Option<Bound<'_, PyAny>>,
+) -> Hook {
+    let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
+    let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
+    let (plain, complained) = (null_mut(), AtomicBool::new(false));
+    Hook { before, after, failed, around, plain, outermost: false, keywords: false, complained }
+}
