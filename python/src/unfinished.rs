@@ -1,10 +1,11 @@
 //! Requests that an integration's Python code began and, interrupted or failed, will never end.
 //!
-//! How it works: a hook's actions (`crate::hooks`) begin and end requests by calls, and an exception
-//! of a signal handler may come between any two of them: a worker's time limit, Ctrl-C. The hook
-//! notes how many requests had begun before its call. If an action is interrupted, this context's
-//! request ends if it began after that. A request that was begun for another context (`enter =
-//! False`) is kept per thread until a context works for it; if the action fails before, it ends.
+//! How it works: a hook's actions (`crate::hooks`) begin and end requests by calls, and an
+//! exception of a signal handler may come between any two of them: a worker's time limit, Ctrl-C.
+//! The hook notes how many requests had begun before its call. If an action is interrupted, this
+//! context's request ends if it began after that. A request that was begun for another context
+//! (`enter = False`) is kept per thread until a context works for it; if the action fails before,
+//! it ends.
 //!
 //! What it promises: no request stays open that only the failed action would have ended, and no
 //! request that was open before the call is touched. Cost: two loads for each hooked call. Missing
