@@ -39,9 +39,9 @@ fn writer<R: Rival>(rival: R, stage: &Stage) {
             count += 1;
             let at = stage.at.load(Ordering::Relaxed);
             if at != window {
-                let told = &stage.windows[window];
-                told.gap.fetch_max(gap, Ordering::Relaxed);
-                told.events.fetch_add(count, Ordering::Relaxed);
+                let counted = &stage.windows[window];
+                counted.gap.fetch_max(gap, Ordering::Relaxed);
+                counted.events.fetch_add(count, Ordering::Relaxed);
                 (window, gap, count) = (at, 0, 0);
                 if at == STOP {
                     return;

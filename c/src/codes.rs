@@ -62,13 +62,13 @@ pub(crate) type Done<T> = Result<T, Failed>;
 impl Failed {
     /// An error with this text.
     pub(crate) fn new(code: c_int, text: &str) -> Failed {
-        tell(text);
+        report(text);
         Failed(code)
     }
 
     /// The error that `what` was NULL.
     pub(crate) fn null(what: &'static str) -> Failed {
-        tell(what);
+        report(what);
         Failed(DASHCAM_E_NULL)
     }
 
@@ -77,7 +77,7 @@ impl Failed {
     }
 }
 
-fn tell(text: &str) {
+fn report(text: &str) {
     let _ = TEXT.try_with(|cells| {
         let mut end = text.len().min(LAST - 1);
         while !text.is_char_boundary(end) {

@@ -21,8 +21,8 @@ use crate::rivals::Setup;
 struct Adds(Arc<AtomicU64>);
 
 impl PushMetricExporter for Adds {
-    fn export(&self, told: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        let metrics = told.scope_metrics().flat_map(|scope| scope.metrics());
+    fn export(&self, exported: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
+        let metrics = exported.scope_metrics().flat_map(|scope| scope.metrics());
         let sums = metrics.map(|metric| match metric.data() {
             AggregatedMetrics::U64(MetricData::Sum(sum)) => {
                 sum.data_points().map(|point| point.value()).sum()

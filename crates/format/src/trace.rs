@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_trace_and_a_link_survive_encoding() {
-        let told = Trace {
+        let trace = Trace {
             t_ns: 1,
             request: 2,
             of_span: true,
@@ -231,14 +231,19 @@ mod tests {
             status: Status::Error,
             message: 6,
         };
-        for told in [told, Trace::default(), Trace { kind: SpanKind::Client, ..Trace::default() }] {
-            let mut made =
-                Builder::<MAX_WORDS>::new(Kind::Trace, told.flags(), told.message, &told.words());
+        for trace in [trace, Trace::default(), Trace { kind: SpanKind::Client, ..Trace::default() }]
+        {
+            let mut made = Builder::<MAX_WORDS>::new(
+                Kind::Trace,
+                trace.flags(),
+                trace.message,
+                &trace.words(),
+            );
             made.attribute(1, Value::Text("vendor=1"));
             let Some((_, Record::Trace(found, attributes))) = decode(made.finish().0) else {
                 panic!("no trace");
             };
-            assert_eq!(found, told);
+            assert_eq!(found, trace);
             let mut seen = Vec::new();
             attributes.each(|key, value| seen.push(format!("{key}={value:?}")));
             assert_eq!(seen, ["1=Text(\"vendor=1\")"]);
@@ -249,7 +254,7 @@ mod tests {
         let Some((_, Record::Link(found, _))) = decode(made.finish().0) else { panic!("no link") };
         assert_eq!(found, link);
         for short in 0..FIXED {
-            assert_eq!(Trace::decode(0, 0, &told.words()[..short]), None);
+            assert_eq!(Trace::decode(0, 0, &trace.words()[..short]), None);
             assert_eq!(Link::decode(0, &link.words()[..short]), None);
         }
     }

@@ -78,8 +78,8 @@ impl Answer {
                 shown(self.places.first())
             ));
         }
-        let untold = self.culprit_by_switches && !switches && culprit.is_none();
-        (!untold && !fits(culprit, &self.culprits)).then(|| {
+        let unknown = self.culprit_by_switches && !switches && culprit.is_none();
+        (!unknown && !fits(culprit, &self.culprits)).then(|| {
             format!("culprit {}, right is {}", shown(culprit), shown(self.culprits.first()))
         })
     }

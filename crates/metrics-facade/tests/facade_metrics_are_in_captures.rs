@@ -8,7 +8,7 @@ use format::metric::Numbers;
 use metrics_rs::{counter, describe_counter, describe_histogram, gauge, histogram, Label, Unit};
 
 /// Tags and numbers of every window's readings.
-fn told(path: &Path, name: &str) -> Vec<(String, Numbers)> {
+fn recorded(path: &Path, name: &str) -> Vec<(String, Numbers)> {
     let capture = Capture::open(path).expect("readable");
     let rows = capture.metrics.iter().filter(|row| capture.name(row.name) == name);
     let tags = |row: &capture::read::MetricRow| {
@@ -23,7 +23,7 @@ fn sum(path: &Path, name: &str) -> f64 {
         Numbers::Count(sum) => sum,
         other => panic!("{other:?}"),
     };
-    told(path, name).into_iter().map(|(_, numbers)| count(numbers)).sum()
+    recorded(path, name).into_iter().map(|(_, numbers)| count(numbers)).sum()
 }
 
 /// One test: the process has one recorder of each kind.
@@ -61,7 +61,7 @@ fn facade_metrics_are_in_captures() {
     let wide = counter!("wide", labels);
     (0..5).for_each(|_| wide.increment(1));
     let path = dashcam::snap("facade").expect("saved");
-    let sizes = told(&path, "size").into_iter().map(|(_, numbers)| match numbers {
+    let sizes = recorded(&path, "size").into_iter().map(|(_, numbers)| match numbers {
         Numbers::Values { count, sum, max, .. } => {
             assert_eq!(max, 2.0);
             (count, sum)
@@ -72,14 +72,14 @@ fn facade_metrics_are_in_captures() {
     assert_eq!(sizes, Some((160_000.0, 320_000.0)));
     assert_eq!((sum(&path, "kept"), sum(&path, "orders")), (160_000.0, 8003.0));
     assert_eq!(sum(&path, "total"), 12.0);
-    assert!(told(&path, "orders").iter().all(|(tags, _)| tags == "region=Text(\"eu\")"));
+    assert!(recorded(&path, "orders").iter().all(|(tags, _)| tags == "region=Text(\"eu\")"));
     // Set and changes may be in different windows.
-    let depth = told(&path, "depth").into_iter().fold(0.0, |now, (_, numbers)| match numbers {
+    let depth = recorded(&path, "depth").into_iter().fold(0.0, |now, (_, numbers)| match numbers {
         Numbers::Gauge { value, delta } => value + if delta { now } else { 0.0 },
         other => panic!("{other:?}"),
     });
     assert_eq!(depth, 5.0);
-    assert!(told(&path, "wide").is_empty());
+    assert!(recorded(&path, "wide").is_empty());
     // They are counted at the window's end; the next capture has them for sure.
     let path = dashcam::snap("facade").expect("saved");
     let capture = Capture::open(&path).expect("readable");

@@ -28,7 +28,7 @@ const LOOK_NS: u64 = 200_000_000;
 /// Called at each answer.
 type Requests = Box<dyn Fn() -> Vec<RequestTimes> + Send + Sync>;
 /// Called when it listens, or with why it does not: `on`, `off: ...`.
-type Tell<'a> = &'a dyn Fn(&str);
+type Report<'a> = &'a dyn Fn(&str);
 
 /// An endpoint: a store, and the state of the thread that answers from it. One for each start of
 /// recording.
@@ -146,13 +146,13 @@ impl Endpoint {
         }
     }
 
-    /// Listens and answers until `stop`. If it cannot listen, it tries again. `tell` is called with
-    /// the endpoint's state when that changes: `on`, or `off: ` and why.
-    pub fn run(&self, tell: Tell<'_>) {
+    /// Listens and answers until `stop`. If it cannot listen, it tries again. `report` is called
+    /// with the endpoint's state when that changes: `on`, or `off: ` and why.
+    pub fn run(&self, report: Report<'_>) {
         while !self.stopping() {
             match self.open() {
                 Err(why) => {
-                    self.told(String::new(), why, tell);
+                    self.changed(String::new(), why, report);
                     let until = sys::clock::now_ns() + AGAIN_NS;
                     while !self.stopping() && sys::clock::now_ns() < until {
                         sys::thread::pause(LOOK_NS);
@@ -161,7 +161,7 @@ impl Endpoint {
                 Ok((fd, place)) => {
                     let fd = Arc::new(fd);
                     *lock(&self.listener) = Some(fd.clone());
-                    self.told(place, String::new(), tell);
+                    self.changed(place, String::new(), report);
                     if self.stopping() {
                         self.stop();
                     }
@@ -171,7 +171,7 @@ impl Endpoint {
         }
     }
 
-    fn told(&self, listening: String, error: String, tell: Tell<'_>) {
+    fn changed(&self, listening: String, error: String, report: Report<'_>) {
         let mut state = lock(&self.state);
         let new = (listening, error);
         if *state == new {
@@ -180,8 +180,8 @@ impl Endpoint {
         *state = new.clone();
         drop(state);
         match new.1.as_str() {
-            "" => tell("on"),
-            why => tell(&format!("off: {why}")),
+            "" => report("on"),
+            why => report(&format!("off: {why}")),
         }
     }
 

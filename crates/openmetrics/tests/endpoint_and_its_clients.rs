@@ -15,7 +15,7 @@ use metrics::window::{Id, Kind, Reading, Value, Window};
 struct Running {
     endpoint: Arc<Endpoint>,
     thread: Option<JoinHandle<()>>,
-    told: Arc<Mutex<Vec<String>>>,
+    reported: Arc<Mutex<Vec<String>>>,
 }
 
 impl Running {
@@ -35,12 +35,12 @@ impl Running {
         let id = Id { kind: Kind::Counter, name: "orders".into(), tags: [].into() };
         let readings = vec![Reading { id, value: Value::Count(2.0) }];
         endpoint.window(&Window { from_ns: 0, to_ns: 1, readings });
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (own, tell) = (endpoint.clone(), told.clone());
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let (own, report) = (endpoint.clone(), reported.clone());
         let thread = std::thread::spawn(move || {
-            own.run(&|state| tell.lock().expect("whole").push(state.to_owned()));
+            own.run(&|state| report.lock().expect("whole").push(state.to_owned()));
         });
-        Running { endpoint, thread: Some(thread), told }
+        Running { endpoint, thread: Some(thread), reported }
     }
 
     /// Waits for a condition.
@@ -164,9 +164,9 @@ fn a_port_in_use_is_reported_and_used_when_it_is_free() {
     );
     drop(other);
     assert_eq!(running.place(), address);
-    let told = running.told.lock().expect("whole").clone();
-    assert_eq!((told.len(), told[1].as_str()), (2, "on"), "{told:?}");
-    assert!(told[0].starts_with("off: 127.0.0.1:"));
+    let reported = running.reported.lock().expect("whole").clone();
+    assert_eq!((reported.len(), reported[1].as_str()), (2, "on"), "{reported:?}");
+    assert!(reported[0].starts_with("off: 127.0.0.1:"));
     running.stop();
 }
 

@@ -350,9 +350,9 @@ mod tests {
         ] {
             let got = loaded("env", &[(name, value), general]);
             assert_eq!(urls(&got), ("-".to_owned(), "-".to_owned()), "{name}");
-            let told = got.complaints.join("\n");
-            assert!(told.contains(name) && told.contains("wanted"), "{told}");
-            assert!(!told.contains("secret"), "{told}");
+            let complaints = got.complaints.join("\n");
+            assert!(complaints.contains(name) && complaints.contains("wanted"), "{complaints}");
+            assert!(!complaints.contains("secret"), "{complaints}");
         }
         assert!(check("https://h").is_err() && check("http://h:1").is_ok() && check("off").is_ok());
     }

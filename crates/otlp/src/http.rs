@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn refusals_say_when_to_come_again_and_why() {
         let busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\n\r\n";
-        assert_eq!(parse(busy, false), None, "its length is not told");
+        assert_eq!(parse(busy, false), None, "its length is not given");
         let answer = parse(busy, true).expect("all there is");
         assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
         assert!(answer.is_later() && answer.message == "Service Unavailable");

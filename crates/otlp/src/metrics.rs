@@ -87,9 +87,9 @@ pub fn request(resource: &Resource<'_>, scope: Scope<'_>, metrics: &[Metric<'_>]
     let mut out = Message::new();
     out.message(1, |all| {
         resource.put(all, 1);
-        all.message(2, |told| {
-            scope.put(told, 1);
-            metrics.iter().for_each(|metric| told.message(2, |out| put(out, metric)));
+        all.message(2, |group| {
+            scope.put(group, 1);
+            metrics.iter().for_each(|metric| group.message(2, |out| put(out, metric)));
         });
     });
     out.finish()

@@ -127,9 +127,9 @@ pub fn request(resource: &Resource<'_>, scopes: &[(Scope<'_>, &[Span<'_>])]) -> 
     out.message(1, |all| {
         resource.put(all, 1);
         for (scope, spans) in scopes.iter().filter(|(_, spans)| !spans.is_empty()) {
-            all.message(2, |told| {
-                scope.put(told, 1);
-                spans.iter().for_each(|span| told.message(2, |out| put(out, span)));
+            all.message(2, |group| {
+                scope.put(group, 1);
+                spans.iter().for_each(|span| group.message(2, |out| put(out, span)));
             });
         }
     });

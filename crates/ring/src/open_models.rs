@@ -19,14 +19,14 @@ fn begin(line: &OpenLine, tid: u32, turn: u64) -> Option<OpenPlace> {
 
 /// All spans of a copy, as (tid, turn); fails on words that do not belong together.
 fn copy(region: &Region) -> Vec<(u32, u64)> {
-    let told = region.copy_open();
+    let copied = region.copy_open();
     let one = |words: &[u64]| {
         let ((name, tid), begin_ns) = (unpack_pair(words[0]), words[1]);
         assert_eq!((u64::from(name), words[2]), (begin_ns + 1, begin_ns + 2), "torn");
-        assert_eq!(begin_ns / 10, u64::from(tid), "told under another thread");
+        assert_eq!(begin_ns / 10, u64::from(tid), "copied under another thread");
         (tid, begin_ns % 10)
     };
-    told.chunks_exact(4).map(one).collect()
+    copied.chunks_exact(4).map(one).collect()
 }
 
 /// The place goes from one span to the next while it is copied.

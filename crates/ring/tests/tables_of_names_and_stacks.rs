@@ -71,7 +71,7 @@ fn names_of_ever_new_tasks_are_refused_past_their_bound() {
     let known: Vec<_> = (0..50_000).map_while(name).collect();
     assert_eq!(known.len(), 1000);
     assert_eq!(name(50_000), None);
-    assert_eq!(name(999), known.last().copied(), "what is known goes on being told");
+    assert_eq!(name(999), known.last().copied(), "what is known goes on being found");
     let target = tables.bounded(ring::Class::Target, "tcp 127.0.0.1:5432");
     assert!(target.is_some(), "other classes have bounds of their own");
 }

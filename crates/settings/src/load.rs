@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_misspelt_variable_is_reported_and_others_are_left_alone() {
-        let told = misspelt("DASHCAM_SLO").expect("near");
-        assert!(told.contains("wanted DASHCAM_SLOW?"), "{told}");
+        let message = misspelt("DASHCAM_SLO").expect("near");
+        assert!(message.contains("wanted DASHCAM_SLOW?"), "{message}");
         for name in ["DASHCAM_SLOW", "DASHCAM_PORT", "DASHCAM_STATSD_TAGS", "DASHCAM_RUN"] {
             assert_eq!(misspelt(name), None);
         }

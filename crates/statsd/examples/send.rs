@@ -44,7 +44,7 @@ fn main() {
     sink.window(&window);
     sink.close(PATIENCE);
     let stats = sink.stats();
-    tell(&stats);
+    print_counts(&stats);
     std::process::exit(i32::from(stats.lost().lines > 0 || !stats.adds_up()));
 }
 
@@ -125,7 +125,7 @@ fn values(text: &str) -> Result<Value, &'static str> {
     Ok(Value::Values { kept, count, sum, min, max })
 }
 
-fn tell(stats: &Stats) {
+fn print_counts(stats: &Stats) {
     println!("target {}", stats.target);
     for (name, amount) in [("produced", stats.produced), ("sent", stats.sent)] {
         println!("{name}.lines {}", amount.lines);

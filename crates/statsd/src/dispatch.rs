@@ -171,7 +171,7 @@ struct Dispatcher {
     wait: Duration,
     look: Duration,
     /// It was reported that nothing goes.
-    told: bool,
+    reported: bool,
     last_said: Option<Instant>,
     /// What was lost when that was reported.
     lost_before: u64,
@@ -187,7 +187,7 @@ impl Dispatcher {
             asked: None,
             wait: FIRST_WAIT,
             look: FIRST_LOOK,
-            told: false,
+            reported: false,
             last_said: None,
             lost_before: 0,
         }
@@ -300,7 +300,7 @@ impl Dispatcher {
         queue.sent(number, sure);
         let lost = queue.books().lost().lines;
         drop(queue);
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.reported) {
             let more = lost - self.lost_before;
             self.say(&format!("lines go again; {more} were lost meanwhile"));
         }
@@ -373,7 +373,7 @@ impl Dispatcher {
     fn complain(&mut self, full: bool) {
         let queue = self.core.queue();
         let since = queue.down_since.map_or(Duration::ZERO, |since| since.elapsed());
-        if self.told || (full && since < PATIENCE) {
+        if self.reported || (full && since < PATIENCE) {
             return;
         }
         let (error, lost) = (queue.books().last_error.clone(), queue.books().lost().lines);
@@ -381,7 +381,7 @@ impl Dispatcher {
         if self.last_said.is_some_and(|at| at.elapsed() < QUIET) {
             return;
         }
-        (self.told, self.lost_before) = (true, lost);
+        (self.reported, self.lost_before) = (true, lost);
         let room = self.core.config.queue_bytes >> 10;
         self.say(&format!("{error}; lines wait, up to {room} KiB, then the oldest are dropped"));
         self.last_said = Some(Instant::now());

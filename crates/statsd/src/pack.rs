@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(texts(&packer), ["a:1|c\nb:1|c", "c:1|c\nd:1|c", "e:2|g\nf:3|g"]);
         assert_eq!(packer.packets.iter().map(|p| p.lines).sum::<u64>(), 6);
         assert_eq!(packer.refused, [(Reason::TooLong, 1)]);
-        let said = packer.too_long.expect("it is told");
+        let said = packer.too_long.expect("it is reported");
         assert!(said.contains("found 12 bytes, wanted at most 11"), "{said}");
     }
 

@@ -34,8 +34,8 @@ pub(crate) struct Queue {
     packet_bytes: usize,
     books: Stats,
     /// What each self-metric has reported so far.
-    told: Vec<i64>,
-    last_told: Instant,
+    reported: Vec<i64>,
+    last_report: Instant,
     /// The last packet that a UDP socket took, until it is known that no refusal came back for it.
     unsure: Option<Held>,
     /// No more lines are accepted.
@@ -64,9 +64,9 @@ impl Queue {
             next: 0,
             most_bytes,
             packet_bytes,
-            told: vec![0; books.meter_values().len()],
+            reported: vec![0; books.meter_values().len()],
             books,
-            last_told: Instant::now(),
+            last_report: Instant::now(),
             unsure: None,
             closed: false,
             deadline: None,
@@ -167,7 +167,7 @@ impl Queue {
 
     fn untell(&mut self, reports: &[(usize, i64)]) {
         for (meter, value) in reports {
-            self.told[*meter] -= value;
+            self.reported[*meter] -= value;
         }
     }
 
@@ -251,27 +251,27 @@ impl Queue {
 
     /// Whether it is time for self-metrics.
     pub(crate) fn report_due(&self, every: Duration) -> bool {
-        self.last_told.elapsed() >= every
+        self.last_report.elapsed() >= every
     }
 
     /// The growth of each self-metric since its last report: (number, growth), without zeros. It
     /// counts as reported.
     pub(crate) fn report(&mut self) -> Vec<(usize, i64)> {
-        self.last_told = Instant::now();
+        self.last_report = Instant::now();
         let now = self.books.meter_values();
         let mut more = Vec::new();
-        for (meter, (value, told)) in now.into_iter().zip(&mut self.told).enumerate() {
+        for (meter, (value, reported)) in now.into_iter().zip(&mut self.reported).enumerate() {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
-            if value != *told {
-                more.push((meter, value - *told));
-                *told = value;
+            if value != *reported {
+                more.push((meter, value - *reported));
+                *reported = value;
             }
         }
         more
     }
 
     /// A self-metric's line did not fit into a packet.
-    pub(crate) fn not_told(&mut self, meter: usize, value: i64) {
+    pub(crate) fn not_reported(&mut self, meter: usize, value: i64) {
         self.untell(&[(meter, value)]);
     }
 }

@@ -117,7 +117,7 @@ fn refused_lines_are_accounted_for() {
 #[test]
 fn self_metrics_report_everything_once_even_if_packets_are_lost() {
     let mut queue = queue(100_000);
-    let mut told = vec![0i64; queue.books().meter_values().len()];
+    let mut reported = vec![0i64; queue.books().meter_values().len()];
     for round in 0..200u64 {
         let lines: Vec<String> = (0..round % 7).map(|n| format!("m{n}:{round}|c")).collect();
         queue.push(packer(&lines.iter().map(String::as_str).collect::<Vec<_>>()), 0);
@@ -125,7 +125,7 @@ fn self_metrics_report_everything_once_even_if_packets_are_lost() {
             let mut own = Packer::new(100);
             for (meter, value) in queue.report() {
                 if !own.report(&format!("own.{meter}:{value}|c"), meter, value) {
-                    queue.not_told(meter, value);
+                    queue.not_reported(meter, value);
                 }
             }
             queue.push(own, 0);
@@ -144,7 +144,7 @@ fn self_metrics_report_everything_once_even_if_packets_are_lost() {
                 };
                 let value = value.strip_suffix("|c").expect("a counter");
                 let meter: usize = meter.parse().expect("a number");
-                told[meter] += value.parse::<i64>().expect("a number");
+                reported[meter] += value.parse::<i64>().expect("a number");
             }
             queue.sent(number, true);
         }
@@ -153,9 +153,9 @@ fn self_metrics_report_everything_once_even_if_packets_are_lost() {
     // What was reported, and what is still to be reported, is all there is.
     let rest = queue.report();
     for (meter, value) in rest {
-        told[meter] += value;
+        reported[meter] += value;
     }
     let all: Vec<i64> = queue.books().meter_values().iter().map(|v| *v as i64).collect();
-    assert_eq!(told, all);
+    assert_eq!(reported, all);
     assert!(queue.books().lost().lines > 50 && queue.books().sent.lines > 500);
 }

@@ -52,10 +52,10 @@ impl Sink {
         let mut packer = Packer::new(core.config.packet_bytes);
         let before = lines.without_tags;
         let at_s = window.to_ns / 1_000_000_000;
-        let told = |reading: &&Reading| {
+        let is_sent = |reading: &&Reading| {
             core.config.self_every.is_some() || !reading.id.name.starts_with(OWN)
         };
-        let readings = window.readings.iter().filter(told);
+        let readings = window.readings.iter().filter(is_sent);
         readings.for_each(|reading| lines.reading(reading, at_s, &mut packer));
         let without_tags = lines.without_tags - before;
         let mut queue = core.queue();
@@ -241,20 +241,20 @@ fn drained<'q>(core: &'static Core, mut queue: Locked<'q>, deadline: Instant) ->
 fn report(core: &Core, queue: &mut crate::queue::Queue) {
     let waiting = queue.books().waiting;
     let mut packer = Packer::new(core.config.packet_bytes);
-    let mut not_told = Vec::new();
+    let mut not_reported = Vec::new();
     let names: Vec<_> = meters().collect();
     for (meter, value) in queue.report() {
         let (name, reason) = names[meter];
         let line = core.marks.own(name, reason, value as f64, "c");
         if !packer.report(&line, meter, value) {
-            not_told.push((meter, value));
+            not_reported.push((meter, value));
         }
     }
     for (name, value) in [("queue.lines", waiting.lines), ("queue.bytes", waiting.bytes)] {
         crate::pack::Out::unit(&mut packer, &core.marks.own(name, None, value as f64, "g"));
     }
     queue.push(packer, 0);
-    not_told.into_iter().for_each(|(meter, value)| queue.not_told(meter, value));
+    not_reported.into_iter().for_each(|(meter, value)| queue.not_reported(meter, value));
 }
 
 #[cfg(test)]

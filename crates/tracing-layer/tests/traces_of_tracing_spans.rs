@@ -30,7 +30,7 @@ fn parents_and_traces_are_recorded() {
             status = tracing::field::Empty
         );
         let _in = request.enter();
-        assert!(dashcam::traceparent().is_some_and(|told| told.starts_with(&HEADER[..36])));
+        assert!(dashcam::traceparent().is_some_and(|found| found.starts_with(&HEADER[..36])));
         let outer = tracing::info_span!("outer");
         let inside = outer.clone();
         let _outer = outer.enter();
@@ -56,8 +56,8 @@ fn parents_and_traces_are_recorded() {
     let outer = ids(&capture, "outer");
     assert_eq!((outer.trace, outer.parent), (TRACE, root.span));
     for name in ["inner", "on a worker", "handed over"] {
-        let told = ids(&capture, name);
-        assert_eq!((told.trace, told.parent), (TRACE, outer.span), "{name}");
+        let found = ids(&capture, name);
+        assert_eq!((found.trace, found.parent), (TRACE, outer.span), "{name}");
     }
     let still: Vec<_> = capture.spans.iter().filter(|s| s.open).collect();
     assert_eq!(still.len(), 1);

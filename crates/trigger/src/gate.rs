@@ -73,7 +73,7 @@ pub struct Gate {
     doublings: u32,
     last_capture_ns: u64,
     /// The request that a capture was made for while it still ran; its end does not fire again.
-    told: u64,
+    reported: u64,
     /// Slow requests since the last capture, in no capture so far.
     owed: u64,
     /// Last capture, doublings and `owed` as they were before the last capture, which may fail.
@@ -94,7 +94,7 @@ impl Gate {
             state: State::Armed,
             doublings: 0,
             last_capture_ns: 0,
-            told: 0,
+            reported: 0,
             owed: 0,
             before: (0, 0, 0),
             failures: 0,
@@ -115,13 +115,13 @@ impl Gate {
             }
         }
         match self.state {
-            State::Armed if firing.request != self.told => {
+            State::Armed if firing.request != self.reported => {
                 self.state = State::Pending(firing);
                 true
             }
             // Slow requests while a capture is pending will be in it.
             State::Pending(_) => true,
-            _ if firing.request == self.told => true,
+            _ if firing.request == self.reported => true,
             _ => {
                 self.owed += 1;
                 false
@@ -151,7 +151,7 @@ impl Gate {
         }
         self.last_capture_ns = now_ns;
         self.owed = 0;
-        self.told = firing.request;
+        self.reported = firing.request;
         let until_ns = now_ns.saturating_add(cooldown_ns << self.doublings);
         self.state = State::Cooling { until_ns };
         Some(firing)
@@ -175,7 +175,7 @@ impl Gate {
         let (last_capture_ns, doublings, owed) = self.before;
         (self.last_capture_ns, self.doublings) = (last_capture_ns, doublings);
         self.owed += owed;
-        self.told = 0;
+        self.reported = 0;
         if let State::Cooling { until_ns } = &mut self.state {
             *until_ns = now_ns.saturating_add(quiet_ns);
         }

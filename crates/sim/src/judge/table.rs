@@ -282,9 +282,9 @@ impl Table {
         for (cause, (part, others)) in rows {
             let mut others: Vec<(&str, usize)> = others.into_iter().collect();
             others.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            let told: Vec<String> =
+            let shown: Vec<String> =
                 others.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
-            let _ = writeln!(out, "  {cause:<20} {:<18} {}", part.text(), told.join(", "));
+            let _ = writeln!(out, "  {cause:<20} {:<18} {}", part.text(), shown.join(", "));
         }
         out
     }
