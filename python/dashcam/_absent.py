@@ -222,7 +222,7 @@ count = gauge = gauge_add = timing = histogram = distribution = set = _nothing
 
 
 traceparent = tracestate = trace_id = span_open = span_close = lost_span = exception = _nothing
-request_identify = request_told = _nothing
+request_identify = request_ends_as = _nothing
 
 
 def current_request() -> int:

@@ -146,7 +146,7 @@ class DashcamSpanProcessor(SpanProcessor):
         name = _request_name(attributes)
         if name is not None or begun.own:
             native.request_rename(begun.id, name or span.name)
-        native.request_told(begun.id, _who(span), _plain(attributes), events, links)
+        native.request_ends_as(begun.id, _who(span), _plain(attributes), events, links)
         error: bool | str = span.status.status_code.name == "ERROR"
         if error:
             kinds = [dict(e.attributes or {}).get("exception.type") for e in span.events]

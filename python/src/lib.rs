@@ -104,7 +104,7 @@ fn add_process(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(traces::trace_id, module)?,
         wrap_pyfunction!(traces::request_continue, module)?,
         wrap_pyfunction!(traces::request_identify, module)?,
-        wrap_pyfunction!(traces::request_told, module)?,
+        wrap_pyfunction!(traces::request_ends_as, module)?,
         wrap_pyfunction!(traces::span_open, module)?,
         wrap_pyfunction!(traces::span_close, module)?,
         wrap_pyfunction!(traces::exception, module)?,

@@ -8,7 +8,7 @@
 //! as a loss.
 
 use format::region::losses;
-use format::trace::{self as told, Link, SpanKind, Status, Trace};
+use format::trace::{self, Link, SpanKind, Status, Trace};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -73,7 +73,7 @@ struct Who {
 }
 
 impl Who {
-    fn told(&self, recorder: &recorder::Recorder, request: u64, t_ns: u64, of_span: bool) -> Trace {
+    fn ids(&self, recorder: &recorder::Recorder, request: u64, t_ns: u64, of_span: bool) -> Trace {
         let message = match self.message.as_str() {
             "" => 0,
             text => recorder.tables().classed(ring::Class::Target, text),
@@ -99,15 +99,15 @@ impl Who {
 pub fn request_identify(request: u64, who: &Bound<'_, PyDict>) -> PyResult<()> {
     let who: Who = who.extract()?;
     if let Some(recorder) = recorder::current().filter(|_| request != 0) {
-        let told = who.told(recorder, request, sys::clock::now_ns(), false);
-        recorder::traces::identify(&told, &[]);
+        let ids = who.ids(recorder, request, sys::clock::now_ns(), false);
+        recorder::traces::identify(&ids, &[]);
     }
     Ok(())
 }
 
 /// The end of the span that represents `request`: status, attributes, events and links.
 #[pyfunction]
-pub fn request_told(
+pub fn request_ends_as(
     request: u64,
     who: &Bound<'_, PyDict>,
     attributes: &Bound<'_, PyDict>,
@@ -116,8 +116,8 @@ pub fn request_told(
 ) -> PyResult<()> {
     let who: Who = who.extract()?;
     let Some(recorder) = recorder::current().filter(|_| request != 0) else { return Ok(()) };
-    let told = who.told(recorder, request, sys::clock::now_ns(), false);
-    with_dict(recorder, attributes, |list| recorder::traces::tell(&told, list))?;
+    let ids = who.ids(recorder, request, sys::clock::now_ns(), false);
+    with_dict(recorder, attributes, |list| recorder::traces::record(&ids, list))?;
     put_events(recorder, request, events)?;
     put_links(recorder, request, who.span, links)
 }
@@ -172,7 +172,7 @@ pub fn span_close(
         with_dict(recorder, attributes, |list| {
             recorder::span_at(id, times, open.request, error, list);
         })?;
-        recorder::traces::tell(&who.told(recorder, open.request, open.begin_ns, true), &[]);
+        recorder::traces::record(&who.ids(recorder, open.request, open.begin_ns, true), &[]);
         put_events(recorder, open.request, events)?;
         put_links(recorder, open.request, who.span, links)?;
     }
@@ -246,8 +246,8 @@ pub fn exception(py: Python<'_>, kind: &str, message: &str) {
     let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) else { return };
     let id = |text: &str| recorder.tables().name(text);
     let attributes = [
-        (id(told::EXCEPTION_TYPE), format::record::Value::Text(kind)),
-        (id(told::EXCEPTION_MESSAGE), format::record::Value::Text(message)),
+        (id(trace::EXCEPTION_TYPE), format::record::Value::Text(kind)),
+        (id(trace::EXCEPTION_MESSAGE), format::record::Value::Text(message)),
     ];
-    recorder::event(id(told::EXCEPTION), names::current(py), &attributes);
+    recorder::event(id(trace::EXCEPTION), names::current(py), &attributes);
 }

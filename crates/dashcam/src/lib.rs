@@ -56,8 +56,8 @@ pub use api::names::{
     dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site,
 };
 pub use api::traces::{
-    continue_trace, setting_is_on, tell_span, this_thread, trace_id, trace_id_of, traceparent,
-    traceparent_of, tracestate_of, SpanKey,
+    continue_trace, record_span_ids, setting_is_on, this_thread, trace_id, trace_id_of,
+    traceparent, traceparent_of, tracestate_of, SpanKey,
 };
 pub use api::when::{when, when_no_more};
 pub use control_socket::status::status_json;

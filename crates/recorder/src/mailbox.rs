@@ -52,9 +52,9 @@ impl<const WORDS: usize> Mailbox<WORDS> {
         let posted = self.posted();
         for at in seen.max(posted.saturating_sub(SLOTS as u64))..posted {
             let slot = &self.slots[at as usize % SLOTS];
-            let told = slot.sum.load(Ordering::Acquire);
+            let stored = slot.sum.load(Ordering::Acquire);
             let words = std::array::from_fn(|i| slot.words[i].load(Ordering::Relaxed));
-            each(words, told == sum(at, &words));
+            each(words, stored == sum(at, &words));
         }
         posted
     }

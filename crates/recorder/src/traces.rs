@@ -17,11 +17,11 @@ use crate::open_spans::innermost_span;
 use crate::records::{finish, Attribute};
 
 /// Records the ids, kind or status of a request or span.
-pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
+pub fn record(given: &Trace, attributes: &[Attribute<'_>]) {
     if is_on() {
         let now = sys::clock::now_ns();
         let made =
-            Builder::<MAX_WORDS>::new(Kind::Trace, told.flags(), told.message, &told.words());
+            Builder::<MAX_WORDS>::new(Kind::Trace, given.flags(), given.message, &given.words());
         finish(made, attributes, now);
     }
 }
@@ -34,12 +34,12 @@ pub fn link(link: &Link, attributes: &[Attribute<'_>]) {
     }
 }
 
-/// Gives an open request ids that came from outside, and records them. Fields of `told` that are 0
+/// Gives an open request ids that came from outside, and records them. Fields of `given` that are 0
 /// keep what was there before, or the derived ids.
-pub fn identify(told: &Trace, attributes: &[Attribute<'_>]) {
+pub fn identify(given: &Trace, attributes: &[Attribute<'_>]) {
     if let Some(recorder) = current() {
-        recorder.open_requests().set_trace(told);
-        tell(told, attributes);
+        recorder.open_requests().set_trace(given);
+        record(given, attributes);
     }
 }
 
@@ -48,19 +48,19 @@ pub fn identify(told: &Trace, attributes: &[Attribute<'_>]) {
 pub fn of_request(request: u64) -> Option<Remote> {
     let recorder = current().filter(|_| request != 0)?;
     let seed = recorder.ids_seed();
-    let told = recorder.open_requests().trace(request).unwrap_or_default();
-    let or = |told: u64, derived: u64| if told == 0 { derived } else { told };
-    Some(match told.trace {
+    let given = recorder.open_requests().trace(request).unwrap_or_default();
+    let or = |given: u64, derived: u64| if given == 0 { derived } else { given };
+    Some(match given.trace {
         // The trace begins here, and here all of it is recorded.
         0 => Remote {
             trace: ids::trace_id(seed, request),
-            span: or(told.span, ids::request_span(seed, request)),
+            span: or(given.span, ids::request_span(seed, request)),
             sampled: true,
         },
         trace => Remote {
             trace,
-            span: or(told.span, ids::request_span(seed, request)),
-            sampled: told.sampled,
+            span: or(given.span, ids::request_span(seed, request)),
+            sampled: given.sampled,
         },
     })
 }

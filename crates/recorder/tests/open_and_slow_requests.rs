@@ -72,10 +72,10 @@ fn a_request_past_its_limit_is_posted_once_and_others_never() {
     let (slow, fast) = (Request::begin(strict, false, 0), Request::begin(loose, false, 0));
     slow.end(strict, false, &[]);
     fast.end(loose, false, &[]);
-    let mut told = Vec::new();
-    let seen = recorder.limits().take_slow(seen, |s| told.push(s.id));
-    assert_eq!(told, [slow.id]);
-    recorder.limits().take_slow(seen, |s| panic!("told twice: {s:?}"));
+    let mut reported = Vec::new();
+    let seen = recorder.limits().take_slow(seen, |s| reported.push(s.id));
+    assert_eq!(reported, [slow.id]);
+    recorder.limits().take_slow(seen, |s| panic!("reported twice: {s:?}"));
 }
 
 #[test]

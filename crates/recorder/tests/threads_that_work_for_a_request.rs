@@ -21,14 +21,14 @@ fn all_threads_that_work_for_a_request_are_known_until_they_are_done() {
         found
     };
     let begin = || {
-        let ((tell, told), (end, ends)) = (channel(), channel::<()>());
+        let ((send, sent), (end, ends)) = (channel(), channel::<()>());
         let thread = std::thread::spawn(move || {
             recorder::task_begins(name, request.begin_ns, request.begin_ns, request.id);
-            tell.send(sys::thread::cached_tid()).expect("heard");
+            send.send(sys::thread::cached_tid()).expect("heard");
             let _ = ends.recv();
             recorder::task(name, request.begin_ns, request.begin_ns, request.id);
         });
-        (told.recv().expect("it begins"), end, thread)
+        (sent.recv().expect("it begins"), end, thread)
     };
     let mut threads: Vec<_> = (0..3).map(|_| begin()).collect();
     assert_eq!(helpers(), threads.iter().map(|t| t.0).collect());

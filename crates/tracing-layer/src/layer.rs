@@ -391,7 +391,7 @@ impl Open {
                 let name = self.callsite.name.id(self.epoch);
                 dashcam::span(name, self.begin_ns, self.request, self.failed, list);
                 if !self.is_plain(on_loop) {
-                    dashcam::tell_span(self.key(), self.parent, self.request);
+                    dashcam::record_span_ids(self.key(), self.parent, self.request);
                 }
             }
         });

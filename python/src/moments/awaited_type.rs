@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use super::aside::Aside;
 use super::awaited::{Passing, PASSING};
-use super::steps::{found, sent, thrown_all, told};
+use super::steps::{as_method, found, sent, thrown_all};
 use crate::alone::{alone, held};
 use crate::call::{leaked, method, none, wrong_call};
 use crate::disguise::{let_go, weak_member};
@@ -43,7 +43,7 @@ unsafe extern "C" fn send(
         if count != 1 || !keywords.is_null() {
             return wrong_call(c"send() takes exactly one argument");
         }
-        told((*object.cast::<Passing>()).step(|inner| sent(inner, *args)))
+        as_method((*object.cast::<Passing>()).step(|inner| sent(inner, *args)))
     }
 }
 
@@ -59,7 +59,7 @@ unsafe extern "C" fn throw(
         if !(1..=3).contains(&count) || !keywords.is_null() {
             return wrong_call(c"throw() takes one to three arguments: type, value, traceback");
         }
-        told((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
+        as_method((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
     }
 }
 

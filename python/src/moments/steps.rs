@@ -195,7 +195,7 @@ unsafe fn raise(args: *const *mut ffi::PyObject, count: ffi::Py_ssize_t) {
 }
 
 /// The result of a method, where an iterator's slot may return NULL without an exception.
-pub(super) unsafe fn told(result: *mut ffi::PyObject) -> *mut ffi::PyObject {
+pub(super) unsafe fn as_method(result: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the caller holds the GIL.
     unsafe {
         if result.is_null() && ffi::PyErr_Occurred().is_null() {

@@ -170,7 +170,7 @@ pub fn this_thread() -> u32 {
 /// Records the parent of a span, and the id it gave out, where readers cannot infer them from its
 /// thread and times: it ended on another thread than it began on, or others of its thread ran in
 /// between. On the thread that records the span, and only for spans that are no requests.
-pub fn tell_span(span: SpanKey, parent: Option<SpanKey>, request: u64) {
+pub fn record_span_ids(span: SpanKey, parent: Option<SpanKey>, request: u64) {
     let Some(recorder) = recorder::current() else { return };
     let told = Trace {
         t_ns: span.begin_ns,
@@ -183,5 +183,5 @@ pub fn tell_span(span: SpanKey, parent: Option<SpanKey>, request: u64) {
     static KEY: Site = Site::new(BEGIN_THREAD);
     let moved = (span.tid != this_thread())
         .then(|| (KEY.id(recorder.epoch()), Value::Int(i64::from(span.tid))));
-    recorder::traces::tell(&told, moved.as_slice());
+    recorder::traces::record(&told, moved.as_slice());
 }

@@ -195,7 +195,7 @@ fn tell_open_requests(recorder: &Recorder) {
         let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
         recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
         if let Some(told) = recorder.open_requests().trace(request.id) {
-            recorder::traces::tell(&Trace { t_ns: begin_ns, ..told }, &[]);
+            recorder::traces::record(&Trace { t_ns: begin_ns, ..told }, &[]);
         }
     });
 }

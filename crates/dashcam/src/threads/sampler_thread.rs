@@ -155,7 +155,7 @@ impl<W: World> Passes<'_, W> {
     fn pass(&mut self, now: u64) {
         self.sampler.pass(now);
         self.triggers.look(now, self.sampler.open());
-        self.recording.recorder.tell_twice();
+        self.recording.recorder.record_twice();
         if self.recording.is_short(now) {
             self.queue.notify();
         }

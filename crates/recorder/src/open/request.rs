@@ -96,7 +96,7 @@ impl Request {
     ) -> Option<(&'static Recorder, Question)> {
         let recorder = current().filter(|_| self.id != 0)?;
         // Before its slot is freed, and only if exemplars are shown.
-        let told = match recorder.latencies().is_on() {
+        let ids = match recorder.latencies().is_on() {
             true => recorder.open_requests().trace(self.id),
             false => None,
         };
@@ -119,7 +119,7 @@ impl Request {
             let head = header(Kind::RequestEnd, 4, flags, name);
             recorder.twice.post([head, begin_ns, end_ns, id]);
         }
-        let trace = told.map_or(0, |told| told.trace);
+        let trace = ids.map_or(0, |ids| ids.trace);
         recorder.latencies().ended(name, Slow { id: self.id, took_ns, at_ns: now, trace });
         recorder.failures().ended(self.id, name, error, failed);
         Some((recorder, Question { id: self.id, name, took_ns, error }))

@@ -200,18 +200,18 @@ impl OpenTable {
     }
 
     /// Stores ids that came from outside; an id that is 0 leaves the stored one.
-    pub(crate) fn set_trace(&self, told: &Trace) {
-        let Some(slot) = self.slot(told.request) else { return };
-        let was = self.trace(told.request).unwrap_or_default();
+    pub(crate) fn set_trace(&self, given: &Trace) {
+        let Some(slot) = self.slot(given.request) else { return };
+        let was = self.trace(given.request).unwrap_or_default();
         let or = |new: u64, old: u64| if new == 0 { old } else { new };
-        let has_trace = told.trace != 0;
+        let has_trace = given.trace != 0;
         let kept = Trace {
-            trace: if has_trace { told.trace } else { was.trace },
-            sampled: if has_trace { told.sampled } else { was.sampled },
-            span: or(told.span, was.span),
-            parent: or(told.parent, was.parent),
-            remote: if told.parent != 0 { told.remote } else { was.remote },
-            request: told.request,
+            trace: if has_trace { given.trace } else { was.trace },
+            sampled: if has_trace { given.sampled } else { was.sampled },
+            span: or(given.span, was.span),
+            parent: or(given.parent, was.parent),
+            remote: if given.parent != 0 { given.remote } else { was.remote },
+            request: given.request,
             ..Trace::default()
         };
         let [_, _, words @ ..] = kept.words();
@@ -231,7 +231,7 @@ impl OpenTable {
         }
         let word = |index: usize| slot.trace[index].load(Ordering::Relaxed);
         let flags = word(4) as u16;
-        let told = Trace {
+        let ids = Trace {
             request: id,
             trace: (u128::from(word(0)) << 64) | u128::from(word(1)),
             span: word(2),
@@ -242,7 +242,7 @@ impl OpenTable {
         };
         // Acquire fence: the loads above stay before this second load of the id.
         std::sync::atomic::fence(Ordering::Acquire);
-        self.is_open(id).then_some(told)
+        self.is_open(id).then_some(ids)
     }
 
     /// Frees the slot; returns its name, whether it ran on a loop, and how it failed, if it was

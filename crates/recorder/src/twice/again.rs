@@ -14,10 +14,10 @@ const MOST: usize = 16;
 impl Recorder {
     /// Appends, as the calling thread, the records that were posted since the last call: to the
     /// black box alone. For the sampler.
-    pub fn tell_twice(&self) {
-        let (mut left, told) = (MOST, self.twice.told.load(Ordering::Relaxed));
+    pub fn record_twice(&self) {
+        let (mut left, taken) = (MOST, self.twice.taken.load(Ordering::Relaxed));
         let now = sys::clock::now_ns();
-        let told = self.twice.posts.take(told, |[tid, record @ ..], is_whole| {
+        let taken = self.twice.posts.take(taken, |[tid, record @ ..], is_whole| {
             if is_whole && left > 0 && is_on() {
                 left -= 1;
                 let [head, a, b, c] = record;
@@ -27,6 +27,6 @@ impl Recorder {
                 );
             }
         });
-        self.twice.told.store(told, Ordering::Relaxed);
+        self.twice.taken.store(taken, Ordering::Relaxed);
     }
 }

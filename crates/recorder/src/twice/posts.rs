@@ -13,12 +13,12 @@ pub(crate) const LONG_NS: u64 = 1_000_000;
 pub(crate) struct Twice {
     pub(super) posts: Mailbox<{ WORDS + 1 }>,
     /// Posts handled. Relaxed: only the sampler uses it.
-    pub(super) told: AtomicU64,
+    pub(super) taken: AtomicU64,
 }
 
 impl Twice {
     pub(crate) fn new() -> Twice {
-        Twice { posts: Mailbox::new(), told: AtomicU64::new(0) }
+        Twice { posts: Mailbox::new(), taken: AtomicU64::new(0) }
     }
 
     /// Posts a record of the calling thread to be written again. Wait-free, async-signal-safe.
