@@ -31,13 +31,13 @@ fn print(what: &str, value: f64, unit: &str) {
 }
 
 fn read_threads() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (_never, wait) = mpsc::channel::<()>();
     std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("main listens");
+        sender.send(thread::tid()).expect("main listens");
         let _ = wait.recv();
     });
-    let tid = told.recv().expect("it tells its id");
+    let tid = receiver.recv().expect("it sends its id");
     std::thread::sleep(Duration::from_millis(10));
     let mut reader = TaskReader::open(tid).expect("it lives");
     let mem = mem::Reader::new().expect("a process may read itself");
@@ -148,7 +148,7 @@ fn ping_pong_cpu(turns: u32) -> f64 {
     }
     let own = clock::thread_cpu_ns() - before;
     drop(to);
-    let its = said.recv().expect("it tells");
+    let its = said.recv().expect("it sends");
     let _ = other.join();
     (own + its) as f64 / f64::from(turns)
 }
@@ -216,13 +216,13 @@ fn wakings() {
 /// What it costs a thread that its stack is copied when it wakes another, with room in the ring and
 /// without, and what it costs the reader.
 fn waker_stacks(stacks: &mut WakerStacks, wakings: &mut Wakings, stream: &mut SwitchStream) {
-    let (tell, told) = mpsc::channel::<()>();
+    let (sender, receiver) = mpsc::channel::<()>();
     let (say, said) = mpsc::channel();
     let waits = std::thread::spawn(move || {
         let _ = say.send(thread::tid());
-        while told.recv().is_ok() {}
+        while receiver.recv().is_ok() {}
     });
-    let other = said.recv().expect("it tells its id");
+    let other = said.recv().expect("it sends its id");
     stream.follow(wakings, &[other]).expect("it was found");
     let mut copied = Vec::new();
     let mut run = |stacks: &mut WakerStacks, empty: bool| {
@@ -231,7 +231,7 @@ fn waker_stacks(stacks: &mut WakerStacks, wakings: &mut Wakings, stream: &mut Sw
             // By now it waits.
             std::thread::sleep(Duration::from_micros(200));
             let start = clock::now_ns();
-            tell.send(()).expect("it waits");
+            sender.send(()).expect("it waits");
             wakes.push((clock::now_ns() - start) as f64);
             stream.drain(|_| {});
             let start = clock::now_ns();
@@ -254,7 +254,7 @@ fn waker_stacks(stacks: &mut WakerStacks, wakings: &mut Wakings, stream: &mut Sw
     print("the same, and there is no room for it", full * 1e-3, "us");
     print("to read such a stack", read * 1e-3, "us");
     println!("stacks lost {}, garbled {}", stacks.lost(), stacks.garbled());
-    drop(tell);
+    drop(sender);
     let _ = waits.join();
 }
 

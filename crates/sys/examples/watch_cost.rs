@@ -17,18 +17,18 @@ fn work() -> u64 {
 }
 
 fn main() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let (done, ready) = mpsc::channel();
     std::thread::spawn(move || {
-        tell.send(sys::thread::tid()).expect("main listens");
+        sender.send(sys::thread::tid()).expect("main listens");
         while wait.recv().is_ok() {
             let before = thread_cpu_ns();
             black_box(work());
             done.send(thread_cpu_ns() - before).expect("main listens");
         }
     });
-    let tid = told.recv().expect("it starts");
+    let tid = receiver.recv().expect("it starts");
     let begin = now_ns();
     let mut watch = Watch::open(tid, PERIOD_NS).expect("perf events");
     println!("open: {} us", (now_ns() - begin) / 1000);

@@ -18,12 +18,12 @@ use sys::{fds, mem, thread};
 /// Starts a thread that blocks in `body`, and waits until it is in a call of the kind `wanted`. The
 /// thread is not joined: some of them block forever.
 fn blocked(wanted: WaitKind, body: impl FnOnce() + Send + 'static) -> (Wait, TaskReader) {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("the test listens");
+        sender.send(thread::tid()).expect("the test listens");
         body();
     });
-    let mut reader = TaskReader::open(told.recv().expect("it tells its id")).expect("it lives");
+    let mut reader = TaskReader::open(receiver.recv().expect("it sends its id")).expect("it lives");
     let mem = mem::Reader::new().expect("a process may read itself");
     let wait = common::wait_for(&format!("{wanted:?}"), || {
         let wait = calls::meaning(&reader.call().expect("it lives"), &mem);
@@ -187,12 +187,12 @@ fn a_connection_under_way_has_its_peer() {
     assert!(wait.timed && wait.timeout_ns > Some(500_000_000_000), "{wait:?}");
     let fd = wait.fd.expect("it has one");
     // The list of such sockets is asked for a few times a second at most.
-    let told = (0..50).find_map(|_| {
+    let found = (0..50).find_map(|_| {
         std::thread::sleep(Duration::from_millis(20));
         fds::describe(fd).filter(|info| !info.text.contains("not connected"))
     });
-    let told = told.expect("the kernel has sock_diag for TCP (CONFIG_INET_DIAG)");
-    assert_eq!((told.text, told.connecting), (format!("tcp {address}"), true));
+    let found = found.expect("the kernel has sock_diag for TCP (CONFIG_INET_DIAG)");
+    assert_eq!((found.text, found.connecting), (format!("tcp {address}"), true));
 }
 
 #[test]
@@ -223,17 +223,17 @@ fn locks_of_files_and_waits_for_children_are_recognised() {
 #[test]
 fn a_thread_that_runs_says_so_and_one_that_has_ended_errs() {
     let stop = Arc::new(AtomicBool::new(false));
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let spinner = std::thread::spawn({
         let stop = stop.clone();
         move || {
-            tell.send(thread::tid()).expect("the test listens");
+            sender.send(thread::tid()).expect("the test listens");
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         }
     });
-    let tid = told.recv().expect("it tells its id");
+    let tid = receiver.recv().expect("it sends its id");
     let mut reader = TaskReader::open(tid).expect("it lives");
     common::wait_for("it to run", || (reader.call().ok() == Some(TaskCall::Running)).then_some(()));
     assert_eq!(reader.state().ok(), Some('R'));
@@ -246,13 +246,13 @@ fn a_thread_that_runs_says_so_and_one_that_has_ended_errs() {
     assert!(matches!(call, TaskCall::Syscall { nr: libc::SYS_pread64, .. }), "{call:?}");
     let name = std::thread::current().name().map(|n| n.chars().take(15).collect::<String>());
     assert_eq!(sys::task::comm(thread::tid()).ok(), name);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let brief = std::thread::spawn(move || {
         let mut reader = TaskReader::open(thread::tid()).expect("it lives");
         assert!(!sys::task::has_ended(&reader.schedstat()));
-        tell.send(reader).expect("the test listens");
+        sender.send(reader).expect("the test listens");
     });
-    let mut reader = told.recv().expect("it sends");
+    let mut reader = receiver.recv().expect("it sends");
     brief.join().expect("it only sends");
     common::wait_for("its end", || reader.schedstat().err());
     assert!(reader.call().is_err() && reader.state().is_err());

@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use sys::fds::{describe, FdKind};
 
-fn told(thing: &impl AsRawFd) -> (FdKind, String) {
+fn described(thing: &impl AsRawFd) -> (FdKind, String) {
     let info = describe(thing.as_raw_fd()).expect("it is open");
     (info.kind, info.text)
 }
@@ -26,18 +26,18 @@ fn internet_sockets_are_named_by_their_peer() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).expect("it listens");
-    assert_eq!(told(&client), (FdKind::TcpSocket, format!("tcp {address}")));
-    assert_eq!(told(&listener), (FdKind::TcpSocket, format!("tcp listening {address}")));
+    assert_eq!(described(&client), (FdKind::TcpSocket, format!("tcp {address}")));
+    assert_eq!(described(&listener), (FdKind::TcpSocket, format!("tcp listening {address}")));
     let info = describe(listener.as_raw_fd()).expect("it is open");
     assert!(!info.connecting && info.peer_port.is_none());
     let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let local = udp.local_addr().expect("it is bound");
-    assert_eq!(told(&udp), (FdKind::UdpSocket, format!("udp, own port {}", local.port())));
+    assert_eq!(described(&udp), (FdKind::UdpSocket, format!("udp, own port {}", local.port())));
     // SAFETY: makes a descriptor; no memory is involved.
     let unbound = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) });
-    assert_eq!(told(&unbound), (FdKind::UdpSocket, "udp, no port of its own".to_owned()));
+    assert_eq!(described(&unbound), (FdKind::UdpSocket, "udp, no port of its own".to_owned()));
     udp.connect("127.0.0.1:53").expect("a datagram socket connects to anything");
-    assert_eq!(told(&udp), (FdKind::UdpSocket, "udp 127.0.0.1:53".to_owned()));
+    assert_eq!(described(&udp), (FdKind::UdpSocket, "udp 127.0.0.1:53".to_owned()));
     assert_eq!(describe(udp.as_raw_fd()).and_then(|info| info.peer_port), Some(53));
     // SAFETY: makes a descriptor; no memory is involved.
     let fresh = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) });
@@ -45,7 +45,7 @@ fn internet_sockets_are_named_by_their_peer() {
     if let Ok(listener) = TcpListener::bind("[::1]:0") {
         let address = listener.local_addr().expect("it is bound");
         let client = TcpStream::connect(address).expect("it listens");
-        assert_eq!(told(&client).1, format!("tcp [::1]:{}", address.port()));
+        assert_eq!(described(&client).1, format!("tcp [::1]:{}", address.port()));
     }
 }
 
@@ -56,39 +56,39 @@ fn unix_sockets_are_named_by_their_path_on_both_ends() {
     let client = UnixStream::connect(&path).expect("it listens");
     let (server, _) = listener.accept().expect("the client is there");
     let text = format!("unix {}", path.display());
-    assert_eq!(told(&client), (FdKind::UnixSocket, text.clone()));
-    assert_eq!(told(&server), (FdKind::UnixSocket, text));
+    assert_eq!(described(&client), (FdKind::UnixSocket, text.clone()));
+    assert_eq!(described(&server), (FdKind::UnixSocket, text));
     std::fs::remove_file(&path).expect("it is ours");
     let name = format!("sys-test-{}", std::process::id());
     let hidden = SocketAddr::from_abstract_name(&name).expect("a short name");
     let _listener = UnixListener::bind_addr(&hidden).expect("the name is free");
     let client = UnixStream::connect_addr(&hidden).expect("it listens");
-    assert_eq!(told(&client).1, format!("unix @{name}"));
+    assert_eq!(described(&client).1, format!("unix @{name}"));
     let (one, _other) = UnixStream::pair().expect("sockets are there");
-    assert_eq!(told(&one).1, "unix (unnamed)");
+    assert_eq!(described(&one).1, "unix (unnamed)");
 }
 
 #[test]
 fn files_pipes_terminals_and_other_kinds_are_distinguished() {
     let file = std::fs::File::open("/proc/self/status").expect("/proc is there");
-    let (kind, text) = told(&file);
+    let (kind, text) = described(&file);
     assert_eq!((kind, text.ends_with("/status")), (FdKind::File, true), "{text}");
     let mut ends = [0; 2];
     // SAFETY: two new descriptors are written into `ends`.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     let (pipe, _other) = (owned(ends[0]), owned(ends[1]));
-    let (kind, text) = told(&pipe);
+    let (kind, text) = described(&pipe);
     assert_eq!((kind, text.starts_with("pipe:[")), (FdKind::Pipe, true), "{text}");
     // SAFETY: these make descriptors; no memory is involved.
     let (epoll, event, timer) = unsafe {
         let timer = libc::timerfd_create(libc::CLOCK_MONOTONIC, 0);
         (owned(libc::epoll_create1(0)), owned(libc::eventfd(0, 0)), owned(timer))
     };
-    assert_eq!(told(&epoll).0, FdKind::Epoll);
-    assert_eq!(told(&event).0, FdKind::EventFd);
-    assert_eq!(told(&timer).0, FdKind::Timer);
+    assert_eq!(described(&epoll).0, FdKind::Epoll);
+    assert_eq!(described(&event).0, FdKind::EventFd);
+    assert_eq!(described(&timer).0, FdKind::Timer);
     let null = std::fs::File::open("/dev/null").expect("it is everywhere");
-    assert_eq!(told(&null), (FdKind::Other, "/dev/null".to_owned()));
+    assert_eq!(described(&null), (FdKind::Other, "/dev/null".to_owned()));
     // SAFETY: as above; the literal ends with NUL.
     let terminal = unsafe { libc::open(c"/dev/ptmx".as_ptr(), libc::O_RDWR | libc::O_NOCTTY) };
     if terminal < 0 {
@@ -101,7 +101,7 @@ fn files_pipes_terminals_and_other_kinds_are_distinguished() {
         let flags = libc::O_RDWR | libc::O_NOCTTY;
         libc::ioctl(other_end.as_raw_fd(), libc::TIOCGPTPEER, flags)
     });
-    assert_eq!(told(&terminal).0, FdKind::Tty);
+    assert_eq!(described(&terminal).0, FdKind::Tty);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn describing_leaves_the_descriptor_as_it_was() {
         let flags = || unsafe { libc::fcntl(one.as_raw_fd(), libc::F_GETFL) };
         let before = (flags(), common::open_descriptors(""));
         for _ in 0..3 {
-            told(&one);
+            described(&one);
         }
         assert_eq!((flags(), common::open_descriptors("")), before);
         let mut buf = [0; 16];

@@ -44,13 +44,13 @@ impl Apart {
     /// None: this kernel or sandbox has no such tables; the test prints that.
     fn start() -> Option<Apart> {
         let (work, to_do): (_, Receiver<Box<dyn FnOnce() + Send>>) = channel();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let life = move || {
-            tell.send(ours::move_apart().map_err(|e| e.to_string())).expect("waited for");
+            sender.send(ours::move_apart().map_err(|e| e.to_string())).expect("waited for");
             to_do.into_iter().for_each(|work| work());
         };
         let thread = thread::spawn_quiet("apart", life).expect("starts");
-        match told.recv().expect("it runs") {
+        match receiver.recv().expect("it runs") {
             Ok(()) => Some(Apart { work, thread }),
             Err(why) => {
                 common::skipped(&format!("needs pidfd_getfd and close_range: {why}"));
@@ -61,9 +61,9 @@ impl Apart {
 
     /// What `ask` returns on that thread.
     fn run<T: Send + 'static>(&self, ask: impl FnOnce() -> T + Send + 'static) -> T {
-        let (tell, told) = channel();
-        self.work.send(Box::new(move || drop(tell.send(ask())))).expect("it lives");
-        told.recv().expect("it answers")
+        let (sender, receiver) = channel();
+        self.work.send(Box::new(move || drop(sender.send(ask())))).expect("it lives");
+        receiver.recv().expect("it answers")
     }
 
     fn end(self) {
@@ -95,10 +95,10 @@ fn what_they_open_is_not_among_the_hosts() {
         assert_eq!((ours::count(), ours::count_apart()), (0, 100));
         // Threads that it starts share its table.
         let more = apart.run(|| {
-            let (tell, told) = channel();
-            let life = move || tell.send(many()).expect("waited for");
+            let (sender, receiver) = channel();
+            let life = move || sender.send(many()).expect("waited for");
             thread::spawn_quiet("another", life).expect("starts").join();
-            told.recv().expect("told")
+            receiver.recv().expect("receiver")
         });
         assert_eq!(open(), before);
         apart.run(move || {

@@ -157,18 +157,18 @@ mod tests {
 
     #[test]
     fn connections_under_way_are_found_by_inode_and_no_bytes_panic() {
-        let told = |bytes: &[u8]| {
+        let parsed = |bytes: &[u8]| {
             let mut known = Vec::new();
             (collect(bytes, &mut known), known)
         };
         let to = |inode| (inode, "10.0.0.7:5432".parse().unwrap());
         let both = [answer(4), answer(5)].concat();
-        assert_eq!(told(&both), (true, vec![to(4), to(5)]));
+        assert_eq!(parsed(&both), (true, vec![to(4), to(5)]));
         let mut done = answer(6);
         done[4..6].copy_from_slice(&3u16.to_ne_bytes());
-        assert_eq!(told(&[answer(4), done].concat()), (false, vec![to(4)]));
+        assert_eq!(parsed(&[answer(4), done].concat()), (false, vec![to(4)]));
         for cut in 0..both.len() {
-            assert!(told(&both[..cut]).1.len() < 2, "{cut}");
+            assert!(parsed(&both[..cut]).1.len() < 2, "{cut}");
         }
     }
 }

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(send(&fd, b"x").expect("leaves"), 1);
         let waiting = (0..1000).find_map(|_| pending_error(&fd));
         assert_eq!(waiting.and_then(|e| e.raw_os_error()), Some(libc::ECONNREFUSED));
-        assert!(pending_error(&fd).is_none(), "it is told once");
+        assert!(pending_error(&fd).is_none(), "it is reported once");
     }
 
     #[test]

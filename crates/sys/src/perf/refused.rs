@@ -5,7 +5,7 @@ use std::io;
 
 /// What was attempted when wakeups are followed.
 pub(super) const READING: &str = "reading the tracepoint sched_waking";
-pub(super) const OTHER_IDS: &str = "telling threads by the kernel's ids";
+pub(super) const OTHER_IDS: &str = "knowing threads by the kernel's ids";
 pub(super) const TRACEPOINT: &str = "perf_event_open of sched_waking";
 
 /// A refusal by the kernel.
@@ -44,7 +44,7 @@ impl Refused {
                 "let this user read /sys/kernel/tracing, and grant CAP_PERFMON"
             }
             (OTHER_IDS, _) => {
-                "in a container of its own process ids the kernel's cannot be told: share the \
+                "in a container of its own process ids the kernel's cannot be known: share the \
                  host's (`--pid=host`)"
             }
             (TRACEPOINT, libc::EPERM | libc::EACCES) => {

@@ -147,8 +147,8 @@ fn a_gap_ends_where_there_was_room_again() {
     let mut child = switch(5, 0, 130);
     child[1] = 78 | 5 << 32;
     let words = [&lost(60)[..], &child, &lost(135)].concat();
-    let told = ["50 0 Lost { until_ns: 60 }", "130 0 Lost { until_ns: 135 }"];
-    assert_eq!(read(&words, 16, 0).0, told);
+    let wanted = ["50 0 Lost { until_ns: 60 }", "130 0 Lost { until_ns: 135 }"];
+    assert_eq!(read(&words, 16, 0).0, wanted);
 }
 
 #[test]

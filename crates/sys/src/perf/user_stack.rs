@@ -50,12 +50,12 @@ pub(super) fn read(
     }
     stack.clear();
     let seen = Seen { t_ns, fp: field(1), sp: field(2), pc: field(3) };
-    let told = field(4).min(STACK_BYTES as u64);
+    let size = field(4).min(STACK_BYTES as u64);
     // The word behind the stack says how much of it could be read.
-    if told == 0 || told % 8 != 0 || begin + FRONT_WORDS * 8 + told + 8 > end {
+    if size == 0 || size % 8 != 0 || begin + FRONT_WORDS * 8 + size + 8 > end {
         return Some(seen);
     }
-    let valid = field(FRONT_WORDS + told / 8).min(told) / 8;
+    let valid = field(FRONT_WORDS + size / 8).min(size) / 8;
     for i in 0..valid {
         stack.extend_from_slice(&field(FRONT_WORDS + i).to_le_bytes());
     }

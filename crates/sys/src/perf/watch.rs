@@ -93,8 +93,8 @@ impl Watch {
     pub fn ended(&self) -> bool {
         let mut asked = libc::pollfd { fd: self.event.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one entry, ours to write; no waiting.
-        let told = unsafe { libc::poll(&mut asked, 1, 0) };
-        told == 1 && asked.revents & libc::POLLHUP != 0
+        let ready = unsafe { libc::poll(&mut asked, 1, 0) };
+        ready == 1 && asked.revents & libc::POLLHUP != 0
     }
 
     /// The next sample, oldest first, its stack in `stack` (from the stack pointer on, at most
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn sizes_that_lie_are_not_believed() {
         let mut words = sample(10, &[1, 2], 16);
-        for told in [u64::MAX, 8192, 24, 17, 1 << 63] {
-            words[7] = told;
-            assert!(read(&words, 0).0.iter().all(|(_, stack)| stack.is_empty()), "{told}");
+        for size in [u64::MAX, 8192, 24, 17, 1 << 63] {
+            words[7] = size;
+            assert!(read(&words, 0).0.iter().all(|(_, stack)| stack.is_empty()), "{size}");
         }
         words[7] = 16;
         words[10] = u64::MAX;

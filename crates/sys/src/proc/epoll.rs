@@ -27,7 +27,7 @@ const MOST_OPEN: usize = 512;
 /// Of the list: about 100 lines.
 const MOST_BYTES: u64 = 8 * 1024;
 /// This many members are listed; the others are only counted.
-const MOST_TOLD: usize = 32;
+const MOST_NAMED: usize = 32;
 
 /// The members, as far as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn parse(text: &[u8], cut: bool, is_same: impl Fn(RawFd, Option<u64>) -> bool) -
     let whole = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     for line in text[..whole].split(|byte| *byte == b'\n') {
         let Some((fd, inode)) = member(line) else { continue };
-        match found.fds.len() < MOST_TOLD {
+        match found.fds.len() < MOST_NAMED {
             true if is_same(fd, inode) => found.fds.push(fd),
             true => {}
             false => found.more += 1,
@@ -115,11 +115,11 @@ mod tests {
         let head = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t1057\n";
         let text =
             format!("{head}{}tfd: 9 events: 40000000 data: 0 pos:0 ino:9 sdev:8\n", lines(5..8));
-        let told = parse(text.as_bytes(), false, |fd, inode| {
+        let found = parse(text.as_bytes(), false, |fd, inode| {
             assert_eq!(inode, Some(fd as u64));
             fd != 6
         });
-        assert_eq!(told, Members { fds: vec![5, 7], more: 0, cut: false });
+        assert_eq!(found, Members { fds: vec![5, 7], more: 0, cut: false });
         // As kernels before 4.13 have it.
         assert_eq!(member(b"tfd: 5 events: 1 data: ffff"), Some((5, None)));
         for end in 0..text.len() {
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn of_many_members_some_are_listed_and_the_others_counted() {
-        let told = parse(lines(0..90).as_bytes(), true, |_, _| true);
-        assert_eq!((told.fds.len(), told.more, told.cut), (MOST_TOLD, 90 - 32, true));
+        let found = parse(lines(0..90).as_bytes(), true, |_, _| true);
+        assert_eq!((found.fds.len(), found.more, found.cut), (MOST_NAMED, 90 - 32, true));
     }
 
     fn owned(fd: i32) -> OwnedFd {
@@ -161,9 +161,9 @@ mod tests {
             let pair = std::os::unix::net::UnixStream::pair().expect("sockets are there");
             add(&epoll, &pair.0);
             add(&epoll, &event());
-            let told = members(epoll.as_raw_fd()).expect("few are open");
+            let found = members(epoll.as_raw_fd()).expect("few are open");
             // The closed one is registered no more.
-            assert_eq!(told, Members { fds: vec![pair.0.as_raw_fd()], more: 0, cut: false });
+            assert_eq!(found, Members { fds: vec![pair.0.as_raw_fd()], more: 0, cut: false });
             let many: Vec<OwnedFd> = (0..MOST_OPEN).map(|_| event()).collect();
             assert_eq!(members(epoll.as_raw_fd()), None);
             // Ours do not count.

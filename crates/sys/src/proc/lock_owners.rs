@@ -103,7 +103,7 @@ mod tests {
         Lock(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
 
     /// The holder that is reported for a thread that runs `take`; None also if that does not wait.
-    fn told(take: fn()) -> Option<u32> {
+    fn owner_of(take: fn()) -> Option<u32> {
         let (mem, tid) = (Reader::new().expect("a reader"), &AtomicU32::new(0));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -152,7 +152,7 @@ mod tests {
                 libc::pthread_mutex_lock(MUTEX.0.get());
                 libc::pthread_mutex_unlock(MUTEX.0.get());
             };
-            assert_eq!(told(mutex), own, "a mutex");
+            assert_eq!(owner_of(mutex), own, "a mutex");
             HELD.store(1, Ordering::Relaxed);
             let read = || {
                 libc::pthread_rwlock_rdlock(RWLOCK.0.get());
@@ -164,10 +164,10 @@ mod tests {
             };
             for take in [read, write] {
                 libc::pthread_rwlock_wrlock(RWLOCK.0.get());
-                assert_eq!(told(take), own, "held for writing");
+                assert_eq!(owner_of(take), own, "held for writing");
             }
             libc::pthread_rwlock_rdlock(RWLOCK.0.get());
-            assert_eq!(told(write), None, "a reader leaves no name");
+            assert_eq!(owner_of(write), None, "a reader leaves no name");
         }
     }
 }

@@ -116,8 +116,8 @@ pub fn cpu_ns(tid: u32) -> Option<u64> {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clock = !(tid as libc::clockid_t) << 3 | THREAD_CLOCK;
     // SAFETY: `ts` is a valid timespec we own; a clock that the kernel does not know is an error.
-    let told = unsafe { libc::clock_gettime(clock, &mut ts) } == 0;
-    told.then(|| ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
+    let is_known = unsafe { libc::clock_gettime(clock, &mut ts) } == 0;
+    is_known.then(|| ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }
 
 /// Puts the ids of all threads of this process into `out`, in ascending order, replacing what was

@@ -156,13 +156,13 @@ mod tests {
     #[test]
     fn a_thread_that_is_ours_by_name_is_found_by_it() {
         let (go, wait) = channel::<()>();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let host = std::thread::spawn(move || {
             name_own(crate::thread::tid(), "dashcam-by-name");
-            tell.send(()).expect("waited for");
+            sender.send(()).expect("waited for");
             let _ = wait.recv();
         });
-        told.recv().expect("it runs");
+        receiver.recv().expect("it runs");
         assert_eq!(sure(), None);
         assert!(count().is_some_and(|(_, ours)| ours == 1));
         drop(go);

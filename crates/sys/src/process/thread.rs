@@ -45,12 +45,12 @@ const DIFFERS: u8 = 2;
 #[cold]
 fn find_tid() -> u32 {
     let state = LIBRARY.load(Ordering::Relaxed);
-    let told = if state == DIFFERS { None } else { library_tid() };
-    if let (AGREES, Some(told)) = (state, told) {
-        return told;
+    let cached = if state == DIFFERS { None } else { library_tid() };
+    if let (AGREES, Some(cached)) = (state, cached) {
+        return cached;
     }
     let tid = tid();
-    if told != Some(tid) {
+    if cached != Some(tid) {
         LIBRARY.store(DIFFERS, Ordering::Relaxed);
     } else if tid != std::process::id() {
         // Never back from `DIFFERS`, which another thread may have stored.
@@ -371,23 +371,23 @@ mod tests {
 
     #[test]
     fn a_thread_has_its_name_is_over_when_its_body_is_and_survives_its_handle() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = super::spawn_quiet("a name that is far too long", move || {
-            tell.send(super::comm()).expect("it is waited for");
+            sender.send(super::comm()).expect("it is waited for");
             let _ = wait.recv();
         });
         let thread = thread.expect("starts");
-        assert_eq!(&told.recv().expect("it runs"), b"a name that is \0");
+        assert_eq!(&receiver.recv().expect("it runs"), b"a name that is \0");
         assert!(!thread.is_finished());
         drop(go);
         while !thread.is_finished() {
             super::pause(100_000);
         }
         thread.join();
-        let (tell, told) = std::sync::mpsc::channel();
-        drop(super::spawn_quiet("alone", move || tell.send(7).expect("waited for")));
-        assert_eq!(told.recv(), Ok(7));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        drop(super::spawn_quiet("alone", move || sender.send(7).expect("waited for")));
+        assert_eq!(receiver.recv(), Ok(7));
         let broken = super::spawn_quiet("broken", || {
             // As a panic ends it, without the message of one among the tests' output.
             std::panic::resume_unwind(Box::new("as it should"));

@@ -8,13 +8,13 @@ use sys::{mem, thread};
 
 #[test]
 fn the_clock_grows_only_while_the_thread_runs() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (wake, woken) = mpsc::channel::<()>();
     let waits = std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("the test listens");
+        sender.send(thread::tid()).expect("the test listens");
         woken.iter().for_each(|()| ());
     });
-    let tid = told.recv().expect("it tells its id");
+    let tid = receiver.recv().expect("it sends its id");
     let mut reader = TaskReader::open(tid).expect("it lives");
     let mem = mem::Reader::new().expect("a process may read itself");
     let mut blocked = || {
@@ -37,8 +37,8 @@ fn the_clock_grows_only_while_the_thread_runs() {
         wake.send(()).expect("it listens");
         crate::common::wait_for("it to run", || cpu_ns(tid).filter(|ns| *ns > before));
     }
-    let told = TaskReader::open(tid).and_then(|mut reader| reader.schedstat());
-    assert!(told.is_ok_and(|told| told.run_ns >= before), "the kernel's file tells the same time");
+    let times = TaskReader::open(tid).and_then(|mut reader| reader.schedstat());
+    assert!(times.is_ok_and(|times| times.run_ns >= before), "the kernel's file has the same time");
     drop(wake);
     waits.join().expect("it ends");
     crate::common::wait_for("its end to show", || cpu_ns(tid).is_none().then_some(()));

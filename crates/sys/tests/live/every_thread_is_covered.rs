@@ -24,12 +24,12 @@ fn grandchildren_of_a_thread_that_has_ended_are_covered() {
     // Everything starts from a thread that is there when the stream opens, and ends soon after;
     // the thread that opened the stream ends too.
     let (go, wait) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let first = std::thread::spawn(move || {
         wait.recv().expect("the test says go");
         std::thread::spawn(move || {
             nap();
-            std::thread::spawn(move || tell.send(nap())).join()
+            std::thread::spawn(move || sender.send(nap())).join()
         })
     });
     let opener = std::thread::spawn(|| crate::common::stream_or_skip(&[]));
@@ -38,7 +38,7 @@ fn grandchildren_of_a_thread_that_has_ended_are_covered() {
     };
     go.send(()).expect("it waits");
     let second = first.join().expect("it only starts another");
-    let third = told.recv().expect("it tells its id");
+    let third = receiver.recv().expect("it sends its id");
     let _ = second.join().expect("it only starts another");
     assert!(seen(&mut stream).contains(&third));
     assert_eq!((stream.uncovered(), stream.lost()), (0, 0));
@@ -46,14 +46,14 @@ fn grandchildren_of_a_thread_that_has_ended_are_covered() {
 
 #[test]
 fn threads_that_start_while_the_stream_opens_are_covered_once() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let starter = std::thread::spawn(move || {
         let threads: Vec<_> = (0..50)
             .map(|_| {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(30));
-                    let _ = tell.send(nap());
+                    let _ = sender.send(nap());
                 })
             })
             .collect();
@@ -63,7 +63,7 @@ fn threads_that_start_while_the_stream_opens_are_covered_once() {
         return;
     };
     starter.join().expect("it only starts others");
-    let tids: HashSet<u32> = told.iter().collect();
+    let tids: HashSet<u32> = receiver.iter().collect();
     let mut outs = std::collections::HashMap::new();
     stream.drain(|s| *outs.entry((s.tid, s.t_ns / 100, s.kind)).or_insert(0) += 1);
     let covered: HashSet<u32> = outs.keys().map(|(tid, ..)| *tid).collect();
@@ -75,13 +75,13 @@ fn threads_that_start_while_the_stream_opens_are_covered_once() {
 #[test]
 fn skipped_threads_are_not_recorded() {
     let (go, wait) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let skipped = std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("the test listens");
+        sender.send(thread::tid()).expect("the test listens");
         wait.recv().expect("the test says go");
         nap();
     });
-    let tid = told.recv().expect("it tells its id");
+    let tid = receiver.recv().expect("it sends its id");
     let Some(mut stream) = crate::common::stream_or_skip(&[tid]) else {
         return;
     };

@@ -64,7 +64,7 @@ impl Waiter {
                 std::thread::park();
             }
         });
-        Waiter { tid: said.recv().expect("it tells its id"), stop, body }
+        Waiter { tid: said.recv().expect("it sends its id"), stop, body }
     }
 
     fn thread(&self) -> &Thread {
@@ -101,7 +101,7 @@ fn waker(wakes: fn(&Thread), who: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<
             wakes(&who);
         }
     });
-    (said.recv().expect("it tells its id"), go, body)
+    (said.recv().expect("it sends its id"), go, body)
 }
 
 #[test]
@@ -118,19 +118,23 @@ fn the_stack_of_a_waker_leads_into_its_function() {
     let mut stack = Vec::new();
     for turn in 0..20 {
         let (function, (by, go, _)) = (functions[turn % 2], &wakers[turn % 2]);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         waits(&mut stream, tid, &mut |_| ());
         go.send(()).expect("it listens");
         let woke = crate::common::wait_for("a stack", || stacks.next(&mut stack, |_| Take::This));
         crate::common::wait_for("the waking itself", || {
             stream.drain(|s| {
-                told.extend(matches!(s.kind, SwitchKind::Woken { .. }).then_some((s.tid, s.t_ns)));
+                reported
+                    .extend(matches!(s.kind, SwitchKind::Woken { .. }).then_some((s.tid, s.t_ns)));
             });
-            (!told.is_empty()).then_some(())
+            (!reported.is_empty()).then_some(())
         });
         assert_eq!((woke.tid, woke.by), (tid, *by));
         let near = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns) < TOGETHER_NS;
-        assert!(told.iter().all(|(to, t_ns)| *to == tid && near(*t_ns)), "{told:?} {woke:?}");
+        assert!(
+            reported.iter().all(|(to, t_ns)| *to == tid && near(*t_ns)),
+            "{reported:?} {woke:?}"
+        );
         // The return address behind the call of `unpark`.
         let begins = |word: usize| {
             let before = functions.iter().map(|f| *f as usize).filter(|begin| *begin < word);
@@ -194,7 +198,7 @@ fn another_processes_stack_is_not_copied_and_if_it_were_not_read() {
         // SAFETY: one byte of room; ends at the end of the pipe.
         while unsafe { libc::read(read, byte.as_mut_ptr().cast(), 1) } == 1 {}
     });
-    let tid = said.recv().expect("it tells its id");
+    let tid = said.recv().expect("it sends its id");
     let mut stack = Vec::new();
     let mut child = |stacks: &mut WakerStacks, listed: bool| {
         let parent = thread::tid();
@@ -244,9 +248,10 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     let me = thread::tid();
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     stacks.follow(&wakings, &[tid], &[me]).expect("as the wakings themselves");
-    let mut told = 0;
+    let mut reported = 0;
     let mut count = |s: Switch| {
-        told += u32::from(s.kind == SwitchKind::Woken { by: Waker::Thread(me) } && s.tid == tid);
+        reported +=
+            u32::from(s.kind == SwitchKind::Woken { by: Waker::Thread(me) } && s.tid == tid);
     };
     for _ in 0..60 {
         waits(&mut stream, tid, &mut count);
@@ -254,12 +259,12 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     }
     waits(&mut stream, tid, &mut count);
     // On a busy machine it may have lost its CPU on the way into its wait: then it needs no waker.
-    assert!(told >= 30, "{told}");
+    assert!(reported >= 30, "{reported}");
     assert_eq!(stream.lost(), 0);
     let mut stack = Vec::new();
     let mut read = || std::iter::from_fn(|| stacks.next(&mut stack, |_| Take::This)).count();
     let kept = read();
-    assert!((7..told as usize).contains(&kept), "{kept} of {told}");
+    assert!((7..reported as usize).contains(&kept), "{kept} of {reported}");
     // The next record that fits has the number that did not.
     for _ in 0..4 * stream.cpus() {
         waits(&mut stream, tid, &mut |_| ());
@@ -354,13 +359,17 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     let mut at: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
     woken.iter().for_each(|(tid, by, t_ns)| at.entry((*tid, *by)).or_default().push(*t_ns));
     let known = |(tid, by, t_ns): &&(u32, u32, u64)| {
-        let told = at.get(&(*tid, *by)).map_or(&[][..], Vec::as_slice);
-        told.iter().any(|told| told.abs_diff(*t_ns) < TOGETHER_NS)
+        let reported = at.get(&(*tid, *by)).map_or(&[][..], Vec::as_slice);
+        reported.iter().any(|reported| reported.abs_diff(*t_ns) < TOGETHER_NS)
     };
     // Others may have left the one list, and not yet the other.
     let own = |one: &&(u32, u32, u64)| one.0 == tid;
     let strange: Vec<_> = seen.iter().filter(own).filter(|one| !known(one)).collect();
-    assert!(seen.len() > 50 && strange.is_empty(), "{} stacks, not told: {strange:?}", seen.len());
+    assert!(
+        seen.len() > 50 && strange.is_empty(),
+        "{} stacks, not reported: {strange:?}",
+        seen.len()
+    );
     assert_eq!((stacks.garbled(), stacks.foreign()), (0, 0));
     waiter.end();
 }

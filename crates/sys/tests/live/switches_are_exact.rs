@@ -82,18 +82,18 @@ fn threads_that_fight_for_a_cpu_are_preempted() {
         return;
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let fighters = [(); 2].map(|()| {
-        let (stop, tell) = (stop.clone(), tell.clone());
+        let (stop, sender) = (stop.clone(), sender.clone());
         std::thread::spawn(move || {
             pin_to_one_cpu();
-            tell.send(thread::tid()).expect("the test listens");
+            sender.send(thread::tid()).expect("the test listens");
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         })
     });
-    let tids = [(); 2].map(|()| told.recv().expect("both send"));
+    let tids = [(); 2].map(|()| receiver.recv().expect("both send"));
     let mut preempted = HashMap::new();
     crate::common::wait_for("both to be preempted", || {
         stream.drain(|s| {

@@ -171,13 +171,13 @@ fn a_moved_process_has_the_pressure_of_its_new_cgroup() {
         let mut vitals = Vitals::open();
         let before = read(&mut vitals);
         if std::fs::write(folder.join("cgroup.procs"), "0").is_err() || total().is_none() {
-            crate::common::skipped("not allowed to go there, or it tells no pressure");
+            crate::common::skipped("not allowed to go there, or it has no pressure");
             return 0;
         }
         // It is new, so no task can have waited in it for long yet, as tasks have on the host.
-        let told = read(&mut vitals)[name];
-        assert!(total().is_some_and(|now| told <= now), "{told} {:?}", total());
-        assert!(told < before["psi_cpu_some_total_us"].max(1e6), "{told}: the host's own");
+        let value = read(&mut vitals)[name];
+        assert!(total().is_some_and(|now| value <= now), "{value} {:?}", total());
+        assert!(value < before["psi_cpu_some_total_us"].max(1e6), "{value}: the host's own");
         assert!(!vitals.missing().iter().any(|m| m.source == "pressure of the cgroup"));
         // Threads that compute side by side wait for each other.
         let grown = || {
@@ -185,7 +185,7 @@ fn a_moved_process_has_the_pressure_of_its_new_cgroup() {
             let spin = move || while std::time::Instant::now() < until {};
             let others: Vec<_> = (0..8).map(|_| std::thread::spawn(spin)).collect();
             others.into_iter().for_each(|other| drop(other.join()));
-            (read(&mut vitals)[name] > told).then_some(())
+            (read(&mut vitals)[name] > value).then_some(())
         };
         crate::common::wait_for("pressure in a cgroup of its own", grown);
         0

@@ -22,15 +22,15 @@ fn ready() -> Option<(SwitchStream, Wakings)> {
     }
 }
 
-/// A thread that waits for what `tell` sends, and sends its id.
+/// A thread that waits for what `sender` sends, and sends its id.
 fn waiter() -> (u32, mpsc::Sender<()>, std::thread::JoinHandle<()>) {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (say, said) = mpsc::channel();
     let waits = std::thread::spawn(move || {
         say.send(thread::tid()).expect("the test listens");
-        while told.recv().is_ok() {}
+        while receiver.recv().is_ok() {}
     });
-    (said.recv().expect("it tells its id"), tell, waits)
+    (said.recv().expect("it sends its id"), sender, waits)
 }
 
 /// All switches of `tid` until `enough` is true.
@@ -61,11 +61,11 @@ fn wakers(all: &[Switch]) -> Vec<Waker> {
 #[test]
 fn a_waker_thread_has_its_tid() {
     let Some((mut stream, mut wakings)) = ready() else { return };
-    let (tid, tell, waits) = waiter();
+    let (tid, sender, waits) = waiter();
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     assert!(stream.follows());
     let me = thread::tid();
-    let send = || tell.send(()).expect("it waits");
+    let send = || sender.send(()).expect("it waits");
     let all = until(&mut stream, tid, send, |all| wakers(all).len() >= 5);
     assert!(wakers(&all).iter().all(|by| *by == Waker::Thread(me)), "{all:?}");
     // Out, woken, in: the waking lies inside of the time off the CPU.
@@ -78,7 +78,7 @@ fn a_waker_thread_has_its_tid() {
             && woken.t_ns <= back.t_ns
     });
     assert!(inside.count() >= 3, "{all:?}");
-    drop(tell);
+    drop(sender);
     waits.join().expect("it only waits");
 }
 
@@ -93,7 +93,7 @@ fn wakeups_by_timers_are_the_kernels() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    let tid = said.recv().expect("it tells its id");
+    let tid = said.recv().expect("it sends its id");
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     let all = until(&mut stream, tid, || (), |all| wakers(all).len() >= 5);
     assert!(wakers(&all).iter().all(|by| *by == Waker::Kernel), "{all:?}");
@@ -115,7 +115,7 @@ fn a_waker_of_another_process_has_its_pid() {
         // SAFETY: one byte of room; ends at the end of the pipe.
         while unsafe { libc::read(read, byte.as_mut_ptr().cast(), 1) } == 1 {}
     });
-    let tid = said.recv().expect("it tells its id");
+    let tid = said.recv().expect("it sends its id");
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     let child = crate::common::in_a_child(|| {
         // SAFETY: the descriptor is inherited and has no other owner.
@@ -139,13 +139,13 @@ fn a_waker_of_another_process_has_its_pid() {
 #[test]
 fn the_list_of_followed_threads_can_change() {
     let Some((mut stream, mut wakings)) = ready() else { return };
-    let (first, tell_first, first_waits) = waiter();
-    let (second, tell_second, second_waits) = waiter();
+    let (first, first_sender, first_waits) = waiter();
+    let (second, second_sender, second_waits) = waiter();
     let before = stream.descriptors();
     let seen_of = |stream: &mut SwitchStream| {
         let mut seen = Vec::new();
         for _ in 0..20 {
-            let _ = (tell_first.send(()), tell_second.send(()));
+            let _ = (first_sender.send(()), second_sender.send(()));
             std::thread::sleep(Duration::from_millis(2));
         }
         stream.drain(|s| {
@@ -172,7 +172,7 @@ fn the_list_of_followed_threads_can_change() {
     assert!(!stream.follows());
     assert_eq!(seen_of(&mut stream), []);
     assert_eq!(stream.descriptors(), before);
-    drop((tell_first, tell_second));
+    drop((first_sender, second_sender));
     for waits in [first_waits, second_waits] {
         waits.join().expect("it only waits");
     }

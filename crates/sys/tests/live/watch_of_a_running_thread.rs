@@ -40,12 +40,12 @@ fn next(watch: &mut Watch, stack: &mut Vec<u8>) -> Seen {
 fn a_spinning_thread_is_seen_with_its_stack() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static PLACE: AtomicU64 = AtomicU64::new(0);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let spinner = std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("the test listens");
+        sender.send(thread::tid()).expect("the test listens");
         spin(&STOP, &PLACE)
     });
-    let tid = told.recv().expect("it starts");
+    let tid = receiver.recv().expect("it starts");
     if let Some(mut watch) = watch_or_skip(tid) {
         let mut stack = Vec::new();
         assert_eq!(watch.next(&mut stack), None, "it is made disabled");
@@ -77,12 +77,12 @@ fn a_spinning_thread_is_seen_with_its_stack() {
 fn a_full_ring_loses_and_counts() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static PLACE: AtomicU64 = AtomicU64::new(0);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let spinner = std::thread::spawn(move || {
-        tell.send(thread::tid()).expect("the test listens");
+        sender.send(thread::tid()).expect("the test listens");
         spin(&STOP, &PLACE)
     });
-    if let Some(mut watch) = watch_or_skip(told.recv().expect("it starts")) {
+    if let Some(mut watch) = watch_or_skip(receiver.recv().expect("it starts")) {
         let mut stack = Vec::new();
         watch.enable(true);
         // The count comes with the first record that fits again.
@@ -104,12 +104,12 @@ fn threads_may_end_and_the_process_fork_while_they_are_watched() {
     let mut stack = Vec::new();
     let mut kept = Vec::new();
     for turn in 0..60 {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let brief = std::thread::spawn(move || {
-            tell.send(thread::tid()).expect("the test listens");
+            sender.send(thread::tid()).expect("the test listens");
             (0..turn * 20_000u64).fold(0, |sum, i| std::hint::black_box(sum ^ i))
         });
-        let tid = told.recv().expect("it starts");
+        let tid = receiver.recv().expect("it starts");
         match Watch::open(tid, 100_000) {
             Ok(mut watch) => {
                 watch.enable(true);

@@ -43,7 +43,7 @@ fn a_futex_wait_has_address_and_time_limit() {
     assert_eq!((many.futex, many.timed), (Some(0x3000), false));
 }
 
-fn told(wait: &Wait) -> Vec<(i32, bool)> {
+fn watched(wait: &Wait) -> Vec<(i32, bool)> {
     wait.set.iter().flatten().map(|one| (one.fd, one.writes)).collect()
 }
 
@@ -54,11 +54,11 @@ fn a_poll_has_its_first_valid_descriptors() {
     let limit = [2i64, 0];
     let wait = call(libc::SYS_ppoll, [address(&set), 3, address(&limit), 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 2));
-    assert_eq!(told(&wait), [(9, false), (10, false)]);
+    assert_eq!(watched(&wait), [(9, false), (10, false)]);
     assert_eq!(wait.timeout_ns, Some(2_000_000_000));
     let many: Vec<u64> = (5..45).map(|fd| entry(fd, if fd == 6 { 4 } else { 5 })).collect();
     let wait = call(libc::SYS_ppoll, [address(&many[0]), 40, 0, 0, 0, 0]);
-    assert_eq!(told(&wait), [(5, false), (6, true), (7, false)]);
+    assert_eq!(watched(&wait), [(5, false), (6, true), (7, false)]);
     assert_eq!(wait.fds, 40);
     let none = call(libc::SYS_ppoll, [address(&set), 1, 0, 0, 0, 0]);
     assert_eq!((none.kind, none.fd, none.timed), (WaitKind::Sleep, None, false));
@@ -71,10 +71,10 @@ fn a_select_has_its_first_descriptors() {
     let set = [0u64, 1 << 6, 0];
     let wait = call(libc::SYS_pselect6, [128, address(&set), 0, 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(70), 1));
-    assert_eq!(told(&wait), [(70, false)]);
+    assert_eq!(watched(&wait), [(70, false)]);
     let (read, write) = ([1u64 << 3, 1 << 6], [1u64 << 3 | 1 << 5, 3 << 6]);
     let wait = call(libc::SYS_pselect6, [128, address(&read), address(&write), 0, 0, 0]);
-    assert_eq!((wait.fds, told(&wait)), (4, vec![(3, false), (5, true), (70, false)]));
+    assert_eq!((wait.fds, watched(&wait)), (4, vec![(3, false), (5, true), (70, false)]));
     let nothing = call(libc::SYS_pselect6, [0, 0, 0, 0, 0, 0]);
     assert_eq!(nothing.kind, WaitKind::Sleep);
 }
@@ -119,12 +119,12 @@ fn a_message_to_an_address_has_that_address() {
     let mut to = [0u8; 16];
     to[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
     to[2..8].copy_from_slice(&[0x1f, 0x90, 10, 0, 0, 7]);
-    let told = Some("10.0.0.7:8080".to_owned());
-    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 16]), told);
+    let wanted = Some("10.0.0.7:8080".to_owned());
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 16]), wanted);
     // The half behind the length is padding, and may hold anything.
     let head = [address(&to), 0xdead_beef_0000_0010];
-    assert_eq!(sent(libc::SYS_sendmsg, [3, address(&head), 0, 0, 0, 0]), told);
-    assert_eq!(sent(libc::SYS_sendmmsg, [3, address(&head), 2, 0, 0, 0]), told);
+    assert_eq!(sent(libc::SYS_sendmsg, [3, address(&head), 0, 0, 0, 0]), wanted);
+    assert_eq!(sent(libc::SYS_sendmmsg, [3, address(&head), 2, 0, 0, 0]), wanted);
     // A connected socket's, half an address, one that is not there, and other calls.
     assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, 0, 0]), None);
     assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 1]), None);

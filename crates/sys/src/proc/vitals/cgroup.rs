@@ -24,7 +24,7 @@ pub(super) fn find() -> Result<String, &'static str> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|_| "no /proc/self/cgroup")?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| "no mountinfo")?;
     let candidates = [false, true].map(|v2| own_dir(&own, &mounts, v2));
-    let dir = candidates.into_iter().flatten().find(|(dir, _)| tells_throttling(dir));
+    let dir = candidates.into_iter().flatten().find(|(dir, _)| has_throttling(dir));
     let (dir, point) = dir.ok_or("no cpu controller for this cgroup")?;
     let limited = dir.ancestors().take_while(|d| d.starts_with(&point)).find(|d| has_quota(d));
     let chosen = limited.unwrap_or(&dir).join("cpu.stat");
@@ -36,10 +36,11 @@ pub(super) fn with_pressure() -> Result<String, &'static str> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|_| "no /proc/self/cgroup")?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| "no mountinfo")?;
     let (dir, _) = own_dir(&own, &mounts, true).ok_or("no cgroup of version 2")?;
-    let told = dir.join("cpu.pressure").exists();
-    told.then_some(dir)
+    let has_pressure = dir.join("cpu.pressure").exists();
+    has_pressure
+        .then_some(dir)
         .and_then(|dir| dir.to_str().map(str::to_owned))
-        .ok_or("its cgroup tells none")
+        .ok_or("its cgroup has none")
 }
 
 /// The directory of the process's own cgroup, and the mount point it lies under.
@@ -79,7 +80,7 @@ fn parse_mount(line: &str) -> Option<Mount<'_>> {
     (v1 || v2).then_some(Mount { root, point, v2 })
 }
 
-fn tells_throttling(dir: &Path) -> bool {
+fn has_throttling(dir: &Path) -> bool {
     let stat = fs::read_to_string(dir.join("cpu.stat")).unwrap_or_default();
     stat.contains("nr_throttled")
 }

@@ -169,11 +169,11 @@ impl Vitals {
 
     /// `fds`: how many descriptors are open.
     fn read_sockets(&mut self, fds: u64, emit: Emit<'_>) {
-        let told = self.missing.iter().position(|missing| missing.source == SOCKETS);
+        let noted = self.missing.iter().position(|missing| missing.source == SOCKETS);
         if let Some(sockets) = count_sockets(fds) {
             emit("sockets", sockets as f64);
-            told.map(|i| self.missing.swap_remove(i));
-        } else if told.is_none() {
+            noted.map(|i| self.missing.swap_remove(i));
+        } else if noted.is_none() {
             let reason = format!("there are descriptors beyond the first {MOST_ASKED}");
             self.missing.push(Missing { source: SOCKETS, reason });
         }
