@@ -396,6 +396,42 @@ fn what_came_from_outside_goes_on_under_its_own_ids() {
     assert_eq!(text(status, 2), "no route");
 }
 
+#[test]
+fn a_call_to_another_service_is_a_clients_span() {
+    use format::record::{flag, header, Kind};
+    let receiver = Receiver::new(vec![]);
+    let _turn = started(receiver.address, "0");
+    let called = dashcam::current().expect("recording").request_name("slow GET /c");
+    let request = dashcam::Request::begin(called, false, 5_000_000);
+    let begin_ns = dashcam::now_ns();
+    for (flags, name) in [(flag::CALL, name("select orders")), (0, name("own"))] {
+        let end_ns = dashcam::now_ns();
+        dashcam::append(
+            &[header(Kind::Span, 4, flags, name), begin_ns, end_ns, request.id],
+            end_ns,
+        );
+    }
+    request.end(called, false, &[]);
+    flushed();
+    let posts = receiver.posts.lock().expect("whole");
+    let (_, body) = posts.iter().find(|(path, _)| path == "/v1/traces").expect("posted");
+    let spans = messages(body, 1)
+        .flat_map(|resource| messages(resource, 2))
+        .flat_map(|scope| messages(scope, 2));
+    let kinds: Vec<(String, Option<u64>)> = spans
+        .map(|span| {
+            let kind = fields(span).find_map(|(number, field)| match field {
+                Field::Number(value) if number == 6 => Some(value),
+                _ => None,
+            });
+            (text(span, 5).to_owned(), kind)
+        })
+        .collect();
+    // Client, internal.
+    assert!(kinds.contains(&("select orders".to_owned(), Some(3))), "{kinds:?}");
+    assert!(kinds.contains(&("own".to_owned(), Some(1))), "{kinds:?}");
+}
+
 /// Trace and span.
 fn id_of(bytes: &[u8]) -> (u128, u128) {
     (id(bytes, 1), id(bytes, 2))

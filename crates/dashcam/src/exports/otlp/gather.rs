@@ -50,6 +50,7 @@ struct Inner {
     begin_ns: u64,
     end_ns: u64,
     error: bool,
+    kind: Kind,
     attributes: List,
 }
 
@@ -164,7 +165,9 @@ impl Rows {
             }
             Record::Span { name, flags, begin_ns, end_ns, attributes, .. } => {
                 let (error, attributes) = (flags & flag::ERROR != 0, list(attributes));
-                self.spans.push(Inner { tid, name, begin_ns, end_ns, error, attributes });
+                let is_call = flags & flag::CALL != 0;
+                let kind = if is_call { Kind::Client } else { Kind::Internal };
+                self.spans.push(Inner { tid, name, begin_ns, end_ns, error, kind, attributes });
             }
             Record::RequestBegin { flags, started_ns, .. } if flags & flag::AGAIN == 0 => {
                 (self.root.tid, self.root.started_ns) = (tid, started_ns);
@@ -328,7 +331,7 @@ impl Maker<'_> {
             state: outer.state.clone(),
             flags: SAMPLED | KNOWN_REMOTE,
             name: self.text(row.name),
-            kind: Kind::Internal,
+            kind: row.kind,
             begin_ns: self.epoch(row.begin_ns),
             end_ns: self.epoch(row.end_ns),
             attributes,
