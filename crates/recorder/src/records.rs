@@ -49,12 +49,7 @@ pub fn span(
     error: bool,
     attributes: &[Attribute<'_>],
 ) {
-    if !is_on() {
-        return;
-    }
-    let now = sys::clock::now_ns();
-    let flags = if error { flag::ERROR } else { 0 };
-    put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
+    finished(if error { flag::ERROR } else { 0 }, name, begin_ns, request, attributes);
 }
 
 /// As `span`, for a call to another service.
@@ -65,11 +60,22 @@ pub fn call(
     error: bool,
     attributes: &[Attribute<'_>],
 ) {
+    let flags = if error { flag::CALL | flag::ERROR } else { flag::CALL };
+    finished(flags, name, begin_ns, request, attributes);
+}
+
+#[inline]
+fn finished(
+    flags: u16,
+    name: ring::Name,
+    begin_ns: u64,
+    request: u64,
+    attributes: &[Attribute<'_>],
+) {
     if !is_on() {
         return;
     }
     let now = sys::clock::now_ns();
-    let flags = if error { flag::CALL | flag::ERROR } else { flag::CALL };
     put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
 }
 

@@ -96,7 +96,7 @@ def _each(*patches: Patch) -> Patch:
 
 # What is hooked for names, traces, and work on other threads.
 _BESIDE: dict[str, Patch] = {
-    "aiohttp.client_reqrep": _each(outgoing.patch_aiohttp, calls.patch_aiohttp),
+    "aiohttp.client_reqrep": outgoing.patch_aiohttp,
     "aiohttp.web_urldispatcher": aiohttp.patch_routes,
     "anyio.to_thread": anyio.patch,
     "asyncio.tasks": asyncio_tasks.patch,
@@ -106,7 +106,7 @@ _BESIDE: dict[str, Patch] = {
     "gunicorn.http.wsgi": gunicorn.patch_response,
     "gunicorn.workers.base": gunicorn.patch,
     "http.client": outgoing.patch_http_client,
-    "httpx._client": _each(outgoing.patch_httpx, calls.patch_httpx),
+    "httpx._client": outgoing.patch_httpx,
     "hypercorn.asyncio.tcp_server": hypercorn.patch_connections,
     "litestar.routes.http": litestar.patch_routes,
     "opentelemetry.instrumentation.instrumentor": opentelemetry.patch_instrumentor,
@@ -117,21 +117,9 @@ _BESIDE: dict[str, Patch] = {
     "tornado.routing": tornado.patch_routes,
 }
 
-# What a process calls.
-_CALLS: dict[str, Patch] = {
-    "asyncpg.connection": calls.patch_asyncpg,
-    "botocore.client": calls.patch_botocore,
-    "django.db.backends.utils": calls.patch_django,
-    "psycopg.cursor": calls.patch_psycopg,
-    "psycopg.cursor_async": calls.patch_psycopg_async,
-    "pymysql.cursors": calls.patch_pymysql,
-    "redis.asyncio.client": calls.patch_redis_async,
-    "redis.client": calls.patch_redis,
-    "sqlalchemy.engine.default": calls.patch_sqlalchemy,
-    "urllib3.connectionpool": calls.patch_urllib3,
-}
-
-PATCHES: dict[str, Patch] = {**_BESIDE, **_CALLS, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}
+PATCHES: dict[str, Patch] = {**_BESIDE, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}
+for _module in calls.HOOKED:
+    PATCHES[_module] = _each(PATCHES[_module], calls.patch) if _module in PATCHES else calls.patch
 
 
 # The module that was patched last under each name.
