@@ -1,4 +1,5 @@
-"""Sanic on its own server, Litestar as an application, eventlet's server: requests with their routes and errors."""
+"""Sanic on its own server, Litestar as an application, eventlet's server, Flask on werkzeug's: requests with their
+routes and errors."""
 
 from __future__ import annotations
 
@@ -92,3 +93,32 @@ connection.close()
 recorded.requests()
 """)
     assert found == ["GET /items/{id}", "GET /plain"]
+
+
+def test_flask_on_its_development_server(bench: Bench) -> None:
+    found = recorded(bench, """
+import http.client, threading
+import flask, recorded
+from werkzeug.serving import make_server
+app = flask.Flask("shop")
+@app.get("/items/<int:item>")
+def item(item): return str(item)
+@app.get("/down")
+def down(): return "down", 503
+@app.get("/fails")
+def fails(): raise LookupError("x")
+server = make_server("127.0.0.1", 0, app)
+serving = threading.Thread(target=server.serve_forever)
+serving.start()
+answers = []
+for path in ("/items/7", "/down", "/fails"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    connection.request("GET", path)
+    answers.append(connection.getresponse().status)
+    connection.close()
+server.shutdown()
+serving.join()
+assert answers == [200, 503, 500], answers
+recorded.requests()
+""")
+    assert found == ["GET /down error", "GET /fails error", "GET /items/<int:item>"]

@@ -1,8 +1,9 @@
 """http.server: a request from the parsed request line until its `do_GET` (or other) returns.
 
-Waiting for the next request on a kept-alive connection is not part of it. Servers that build on
-`BaseHTTPRequestHandler` and handle requests themselves (werkzeug, wsgiref) begin theirs elsewhere;
-this hooks the handler's own loop, which they do not use.
+Waiting for the next request on a kept-alive connection is not part of it. A status of 500 and more
+is a failure. werkzeug's development server uses the handler's own loop, which is hooked here, and
+so its requests are these, too. Servers that handle requests in a loop of their own (wsgiref) begin
+theirs elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _handling: ContextVar[list[Any] | None] = ContextVar("dashcam_http_server", defa
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `parse_request` (begin) and `handle_one_request` (end) of the base class."""
+    """Hooks `parse_request` (begin), `send_response` (status) and `handle_one_request` (end) of the
+    base class."""
 
     def after_parsing(parsed: Any, self: Any) -> None:
         handling = _handling.get()
@@ -44,6 +46,12 @@ def patch(native: Any, module: ModuleType) -> None:
     def failed(kind: str, self: Any) -> None:
         end(kind or True, self)
 
+    def before_sending(self: Any, code: int, *args: Any, **kwargs: Any) -> None:
+        request = native.current_request()
+        if request and code >= 500:
+            native.request_failed(request, "")
+
     handler = module.BaseHTTPRequestHandler
     native.hook(handler, "parse_request", after=after_parsing)
+    native.hook(handler, "send_response", before=before_sending)
     native.hook(handler, "handle_one_request", before=before, after=after, failed=failed)
