@@ -41,7 +41,9 @@ def test_each_allocation_may_fail(bench: Bench) -> None:
             gc.collect()  # and the interpreter's lists of freed objects are empty
             _testcapi.set_nomemory(at, at + 1)
             try:
-                answer = answered(operation)
+                # CPython up to 3.10 allocates frames: that of our own call is no answer.
+                try: answer = answered(operation)
+                except MemoryError: continue
                 # Was the failure behind the operation? Each object is an allocation.
                 was_met = True
                 try:
@@ -92,7 +94,10 @@ FIRST = """
             gc.collect()
             _testcapi.set_nomemory(at, at + 1)
             try:
-                answer = answered(operation)
+                try: answer = answered(operation)
+                except MemoryError:
+                    os.write(writing, b"True, None")
+                    os._exit(0)
                 was_met = True
                 try:
                     for _ in itertools.repeat(None, at + 1): object()
@@ -109,7 +114,7 @@ FIRST = """
         found = []
         for at in itertools.count():
             was_met, answer = in_a_child(at, recorded)
-            found.append(answer)
+            if answer is not None: found.append(answer)
             if not was_met: return found
     bare, recorded = answers_of_first_calls(False), answers_of_first_calls(True)
     new = {answer: at for at, answer in enumerate(recorded) if answer not in bare}
