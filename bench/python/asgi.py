@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, AsyncIterator, Awaitable, Callable
 
 ROUNDS, TIMES = 7, 4_000
@@ -60,6 +61,17 @@ def fastapi_app() -> Any:
     return app
 
 
+def priced_app() -> Any:
+    """The service of bench/services: one query, some text, JSON."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "services"))
+    import fastapi_app as service
+
+    return service.app
+
+
+APPS: dict[str, Callable[[], Any]] = {"bare": lambda: bare, "fastapi": fastapi_app, "price": priced_app}
+
+
 @contextlib.asynccontextmanager
 async def calls(app: Any, implementation: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """A function that serves that many requests."""
@@ -103,15 +115,14 @@ def child(variant: str, app: str, implementation: str) -> None:
         dashcam.start(slow="10s", memory="8MiB")
         if variant == "off":
             dashcam.stop()
-    application = fastapi_app() if app == "fastapi" else bare
-    print(asyncio.run(measure(application, implementation)))
+    print(asyncio.run(measure(APPS[app](), implementation)))
 
 
 def main() -> None:
     """A row for each server and application: us for each request."""
     env = {**os.environ, "DASHCAM_OUT": "build/bench-captures"}
     print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us a request")
-    for implementation, app in (("httptools", "bare"), ("h11", "bare"), ("httptools", "fastapi")):
+    for implementation, app in (("httptools", "bare"), ("h11", "bare"), ("httptools", "fastapi"), ("httptools", "price")):
         figures: dict[str, list[float]] = {"absent": [], "off": [], "on": []}
         for _ in range(ROUNDS):
             for variant, times in figures.items():

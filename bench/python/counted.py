@@ -1,7 +1,8 @@
 """Instructions for each request, by callgrind: those that the serving thread executes, Python and
-native, without dashcam's threads. The difference of two runs divided by the difference in requests;
-it does not vary with the machine. `python bench/python/counted.py [case ...]` prints a table:
-absent, off, on.
+native, without dashcam's threads and without the kernel. The difference of two runs divided by the
+difference in requests; it does not vary with the machine. It does vary with the places of objects in
+memory, by up to 10,000 (malloc's lists), so the run is made with several hash seeds; the medians
+count. `python bench/python/counted.py [case ...]` prints a table: absent, off, on.
 
 The compared code must be built with optimisation (`make setup`)."""
 
@@ -12,6 +13,7 @@ import gc
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,9 @@ from pathlib import Path
 from typing import Callable
 
 FEW, MANY = 100, 600
-CASES = ("wsgi bare", "wsgi flask", "asgi httptools bare", "asgi h11 bare", "asgi httptools fastapi")
+SEEDS = ("1", "2", "3")
+CASES = ("wsgi bare", "wsgi flask", "wsgi price", "asgi httptools bare", "asgi h11 bare", "asgi httptools fastapi",
+         "asgi httptools price")
 
 
 def switch(state: str) -> None:
@@ -37,7 +41,7 @@ def run_wsgi(app: str, times: int) -> None:
     """The loop of wsgi.py."""
     import wsgi
 
-    with wsgi.calls(wsgi.flask_app() if app == "flask" else wsgi.bare) as some:
+    with wsgi.calls(wsgi.APPS[app]()) as some:
         some(100)
         settle()
         switch("on")
@@ -49,7 +53,7 @@ async def run_asgi(implementation: str, app: str, times: int) -> None:
     """The loop of asgi.py."""
     import asgi
 
-    async with asgi.calls(asgi.fastapi_app() if app == "fastapi" else asgi.bare, implementation) as some:
+    async with asgi.calls(asgi.APPS[app](), implementation) as some:
         await some(100)
         settle()
         switch("on")
@@ -72,12 +76,12 @@ def child(variant: str, times: int, kind: str, *how: str) -> None:
         asyncio.run(run_asgi(*how, times))
 
 
-def collected(variant: str, case: str, times: int) -> int:
+def collected(variant: str, case: str, times: int, seed: str) -> int:
     """Instructions of the first thread."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes",
                    f"--callgrind-out-file={folder}/out", sys.executable, __file__, variant, str(times), *case.split()]
-        env = {**os.environ, "DASHCAM_OUT": folder, "PYTHONHASHSEED": "0"}
+        env = {**os.environ, "DASHCAM_OUT": folder, "PYTHONHASHSEED": seed}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         files = sorted(Path(folder).glob("out*-01"))
         if done.returncode or not files:
@@ -86,13 +90,19 @@ def collected(variant: str, case: str, times: int) -> int:
         return max(int(number) for number in found)
 
 
-def table(cases: list[str], count: Callable[[str, str, int], int] = collected) -> None:
+def table(cases: list[str], count: Callable[[str, str, int, str], int] = collected) -> None:
     """A row for each case."""
     variants = ("absent", "off", "on")
+
+    def each(variant: str, case: str, seed: str) -> float:
+        return (count(variant, case, MANY, seed) - count(variant, case, FEW, seed)) / (MANY - FEW)
+
     print(f"{'instructions a request':28}" + "".join(f"{v:>10}" for v in variants) + f"{'added':>10}")
     for case in cases:
-        per = [(count(v, case, MANY) - count(v, case, FEW)) / (MANY - FEW) for v in variants]
-        print(f"{case:28}" + "".join(f"{n:10,.0f}" for n in [*per, per[2] - per[0]]), flush=True)
+        rows = [[each(v, case, seed) for v in variants] for seed in SEEDS]
+        per = [statistics.median(row[at] for row in rows) for at in range(len(variants))]
+        added = statistics.median(row[2] - row[0] for row in rows)
+        print(f"{case:28}" + "".join(f"{n:10,.0f}" for n in [*per, added]), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 ROUNDS, RUNS, TIMES = 7, 10, 500
@@ -59,6 +60,15 @@ def flask_app() -> Any:
     return app
 
 
+def priced_app() -> Any:
+    """The service of bench/services: one query, some text, JSON."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "services"))
+    import flask_app as service
+
+    return service.app
+
+
+APPS: dict[str, Callable[[], Any]] = {"bare": lambda: bare, "flask": flask_app, "price": priced_app}
 REQUEST = b"GET /price/5 HTTP/1.1\r\nHost: x\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
 
 
@@ -138,14 +148,14 @@ def child(variant: str, app: str) -> None:
         dashcam.start(slow="10s", memory="8MiB")
         if variant == "off":
             dashcam.stop()
-    print(measure(flask_app() if app == "flask" else bare))
+    print(measure(APPS[app]()))
 
 
 def main() -> None:
     """A row for each application: us for each request."""
     env = {**os.environ, "DASHCAM_OUT": "build/bench-captures"}
     print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us of CPU a request, gunicorn's handling of it")
-    for app in ("bare", "flask"):
+    for app in APPS:
         figures: dict[str, list[float]] = {"absent": [], "off": [], "on": []}
         for _ in range(ROUNDS):
             for variant, times in figures.items():
