@@ -166,6 +166,10 @@ impl<S> Proc for Kernel<S> {
     }
 
     fn note_descriptors(&self, count: impl FnOnce() -> Option<u64>) {
+        // Descriptors in a table of our own take none of the host's, and are never given back.
+        if ours::is_apart() {
+            return;
+        }
         if let Some(open) = ours::open_in_all().or_else(count) {
             ours::look_around(open);
         }
