@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,8 @@ def patch(native: Any, module: ModuleType) -> None:
     """Hooks `_WorkerThread.process_message`, which calls the actor and keeps its exception in the
     message. An actor that asks to be run again has not failed."""
     errors = getattr(module, "Retry", ())
+    # Before 2.0 the worker does not import it; the package does, earlier.
+    messages = module if hasattr(module, "MessageProxy") else sys.modules["dramatiq.broker"]
 
     def before(self: Any, message: Any) -> None:
         begins = native.is_on() and not native.current_request()
@@ -34,4 +37,4 @@ def patch(native: Any, module: ModuleType) -> None:
             native.request_failed(request, type(exception).__name__)
 
     native.hook(module._WorkerThread, "process_message", before=before, after=after, failed=failed)
-    native.hook(module.MessageProxy, "stuff_exception", before=before_keeping)
+    native.hook(messages.MessageProxy, "stuff_exception", before=before_keeping)

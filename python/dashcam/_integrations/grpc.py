@@ -22,7 +22,9 @@ from typing import Any, Callable
 
 from dashcam._integrations import incoming
 
-_FAULTS = {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
+# By their numbers in the protocol: in older versions (1.80) gRPC itself has no names for them.
+_FAULTS = {2: "UNKNOWN", 4: "DEADLINE_EXCEEDED", 12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE",
+           15: "DATA_LOSS"}
 _BEHAVIORS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 # The method of the call that this thread hands over.
@@ -173,9 +175,13 @@ def _is_decided(context: Any) -> bool:
 def _fault(code: Any) -> bool | str:
     """The name of a status that is the server's fault."""
     status = _status(code)
-    return status if status in _FAULTS else False
+    return status if status in _FAULTS.values() else False
 
 
 def _status(code: Any) -> str:
-    """The name of a status: `grpc.StatusCode`, gRPC's own enumeration of them, or None for OK."""
-    return str(getattr(code, "name", "OK")).upper()
+    """The name of a status: `grpc.StatusCode`, gRPC's own enumeration of them or its number, or None
+    for OK."""
+    name = getattr(code, "name", None)
+    if name is None and isinstance(code, int):
+        name = _FAULTS.get(code)
+    return str(name or "OK").upper()
