@@ -48,6 +48,10 @@ pub enum Resource {
     },
     /// A lock of a SQLite database: the waiter asks for it again and again, so no thread wakes it.
     Database,
+    /// A lock that a library asks for again and again, with pauses.
+    PolledLock,
+    /// A lock in the process of a multiprocessing Manager.
+    ManagedLock,
     /// An Event that another thread is to set.
     Event(Of),
     /// A Condition that another thread is to notify.
@@ -162,7 +166,7 @@ impl Resource {
 
     /// Whether a waiter asks for it again and again: nobody wakes it.
     pub fn is_asked_for_again(&self) -> bool {
-        *self == Resource::Database
+        matches!(self, Resource::Database | Resource::PolledLock)
     }
 
     /// Whether the kernel said which process has it.
@@ -206,6 +210,8 @@ impl fmt::Display for Resource {
             Resource::Modules { first, others: 1 } => return write!(f, "{first} and another"),
             Resource::Modules { first, others } => return write!(f, "{first} and {others} others"),
             Resource::Database => "a SQLite database",
+            Resource::PolledLock => "a lock that is asked for again and again",
+            Resource::ManagedLock => "a lock of a multiprocessing Manager",
             Resource::Event(Of::Threads) => "threading.Event",
             Resource::Event(Of::Tasks) => "asyncio.Event",
             Resource::Condition(Of::Threads) => "threading.Condition",

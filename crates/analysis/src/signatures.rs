@@ -47,6 +47,8 @@ pub enum Stdlib {
     ProcessQueueWait,
     /// A notice that another process is to give.
     ProcessNotice,
+    /// A lock that the process of a Manager has.
+    ManagedLock,
     LoopRunOnce,
     LoopRun,
     LoopCallback,
@@ -87,6 +89,7 @@ impl Stdlib {
             Stdlib::ProcessQueue => ("multiprocessing/queues.py", &[]),
             Stdlib::ProcessQueueWait => ("multiprocessing/queues.py", &["put", "join"]),
             Stdlib::ProcessNotice => ("multiprocessing/synchronize.py", &["wait"]),
+            Stdlib::ManagedLock => ("multiprocessing/managers.py", &["acquire", "__enter__"]),
             Stdlib::LoopRunOnce => ("base_events.py", &["_run_once"]),
             Stdlib::LoopRun => ("runners.py", &["run"]),
             Stdlib::LoopCallback => ("events.py", &["_run"]),

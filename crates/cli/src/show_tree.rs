@@ -121,10 +121,7 @@ fn slices_of(capture: &Capture, request: &RequestRow, end_ns: u64) -> Vec<Node> 
 /// `lock-wait at cache.py:31 get(): a lock, because of thread rates at cache.py:12 refresh()`.
 fn words(capture: &Capture, frames: &Frames<'_>, slice: &Slice<'_>) -> String {
     let claim = &slice.claim;
-    let place = |stack: u32| match claim.prefer_user {
-        true => frames.innermost_user(stack),
-        false => frames.innermost(stack),
-    };
+    let place = |stack: u32| frames.innermost_user(stack);
     let mut text = claim.cause.text().to_owned();
     if let Some(place) = place(claim.stack) {
         text += &format!(" at {}", place.short());

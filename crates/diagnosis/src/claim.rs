@@ -64,8 +64,6 @@ pub struct Claim {
     pub cause: Cause,
     /// Stack that shows where it happened; the segment's own, or a worker's.
     pub stack: u32,
-    /// Prefer the user's frame to a library's.
-    pub prefer_user: bool,
     /// The blocker, when it is another thread.
     pub blocker: Option<Blocker>,
     /// What was waited for.
@@ -92,7 +90,6 @@ impl Claim {
         Claim {
             cause,
             stack: segment.stack(),
-            prefer_user: false,
             blocker: None,
             resource: None,
             seen: segment.sampled,

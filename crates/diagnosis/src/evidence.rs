@@ -129,7 +129,12 @@ pub const TABLE: &[Row] = {
             8.0,
             "two waits that end with one another; a third thread may have held both locks",
         ),
-        fixed(By::SameCode, Holder, 5.0, "awaits something else in the same code meanwhile"),
+        fixed(
+            By::SameCode,
+            Holder,
+            5.0,
+            "awaits something else in the same code meanwhile, or is the one thread at work there",
+        ),
         fixed(By::QueueReader, Holder, 4.0, "is at work in the queue's file: the least that is known"),
         fixed(By::OnlyPython, Holder, 3.0, "ran most of the Python code then; no reading names it"),
     ]

@@ -22,8 +22,8 @@ pub struct Frames<'c> {
     /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock that has a
     /// holder.
     asks_sqlite: HashSet<u32>,
-    /// Python stacks that were mostly seen waiting for a peer, a disk, a pipe or a child.
-    carriers: HashSet<u32>,
+    /// Stacks that were seen asleep in a library's function which takes a lock.
+    polls_a_lock: HashSet<u32>,
     /// Console scripts: their module calls the program, and is nobody's code.
     launchers: HashSet<&'c str>,
     /// The owners of the files that were asked about: rules ask for each frame of each sample.
@@ -37,12 +37,12 @@ pub struct Frames<'c> {
 impl<'c> Frames<'c> {
     /// For one capture.
     pub fn new(capture: &'c Capture) -> Frames<'c> {
-        let carriers = carriers(capture);
-        let (asks_sqlite, owners) = (HashSet::new(), RefCell::default());
+        let (asks_sqlite, polls_a_lock) = (HashSet::new(), HashSet::new());
+        let owners = RefCell::default();
         let launchers = launchers(capture);
         let (loops, serving) = (stacks_of_loops(capture), RefCell::default());
         let mut frames =
-            Frames { capture, asks_sqlite, carriers, launchers, owners, loops, serving };
+            Frames { capture, asks_sqlite, polls_a_lock, launchers, owners, loops, serving };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -51,6 +51,8 @@ impl<'c> Frames<'c> {
             let mut native = capture.frames(stack).take_while(|f| f.native).filter(calls);
             if native.next().is_some_and(|f| is_sqlite(f.file)) {
                 frames.asks_sqlite.insert(capture.without_native(stack));
+            } else if frames.is_in_taking_a_lock(stack) {
+                frames.polls_a_lock.insert(capture.without_native(stack));
             }
         }
         frames
@@ -64,10 +66,29 @@ impl<'c> Frames<'c> {
             && self.asks_sqlite.contains(&self.capture.without_native(stack))
     }
 
-    /// Whether a thread in this code mostly waits for something that no other thread has: client
-    /// libraries wait on behalf of the code that called them.
-    pub fn waits_for_its_caller(&self, stack: u32) -> bool {
-        self.carriers.contains(&self.capture.without_native(stack))
+    /// Whether a thread that sleeps here does so in a library which waits for a lock (of a file, of
+    /// another service) by asking for it again and again.
+    pub fn polls_a_lock(&self, stack: u32) -> bool {
+        !self.polls_a_lock.is_empty()
+            && self.polls_a_lock.contains(&self.capture.without_native(stack))
+    }
+
+    /// Whether a thread that sleeps here asks for a lock again and again.
+    pub fn asks_for_a_lock(&self, stack: u32) -> bool {
+        self.asks_sqlite(stack) || self.polls_a_lock(stack)
+    }
+
+    /// Whether the innermost code is a library's that takes a lock, as far as its names say: a
+    /// function `acquire` or `lock` of something that has a lock's name.
+    fn is_in_taking_a_lock(&self, stack: u32) -> bool {
+        let own = self.of(stack).skip_while(|f| self.owner(f.file) == Owner::Runtime);
+        let mut library = own.take_while(|f| self.owner(f.file) == Owner::Library);
+        library.any(|f| {
+            let takes = matches!(last_part(f.function), "acquire" | "lock" | "__enter__");
+            let package = self.package(f.file).unwrap_or_default();
+            let file = f.file.rsplit('/').next().unwrap_or_default();
+            takes && [f.function, package, file].into_iter().any(names_a_lock)
+        })
     }
 
     /// The frames of a stack, innermost first; without the native ones that Python code called, so
@@ -289,27 +310,18 @@ impl<'c> Frames<'c> {
     }
 }
 
+/// Whether a name is of a lock: `FileLock.acquire`, `redlock`, `lock.py`; not `block`.
+fn names_a_lock(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut at = name.match_indices("lock").map(|(at, _)| at);
+    at.any(|at| !name[..at].ends_with(['b', 'c']))
+}
+
 /// Files of one stack in which others are taken to know what it waits for.
 const MOST_FILES: usize = 3;
 
 /// Packages that stand in for the interpreter's own threads, locks and sockets.
 const GREENLETS: [&str; 2] = ["/gevent/", "/greenlet/"];
-
-/// Waits for what is no other thread's.
-const CARRIED: [WaitKind; 12] = [
-    WaitKind::SocketRead,
-    WaitKind::SocketWrite,
-    WaitKind::Connect,
-    WaitKind::Poll,
-    WaitKind::FileRead,
-    WaitKind::FileWrite,
-    WaitKind::FileSync,
-    WaitKind::FileOpen,
-    WaitKind::PipeRead,
-    WaitKind::PipeWrite,
-    WaitKind::TtyWrite,
-    WaitKind::ChildWait,
-];
 
 /// The stacks of the threads whose requests are on an event loop, without native frames.
 fn stacks_of_loops(capture: &Capture) -> HashSet<u32> {
@@ -317,17 +329,6 @@ fn stacks_of_loops(capture: &Capture) -> HashSet<u32> {
     let tids: HashSet<u32> = on_loop.map(|r| r.tid).collect();
     let own = tids.iter().filter_map(|tid| capture.samples.get(tid)).flatten();
     own.filter(|s| s.stack != 0).map(|s| capture.without_native(s.stack)).collect()
-}
-
-fn carriers(capture: &Capture) -> HashSet<u32> {
-    let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
-    for sample in capture.samples.values().flatten().filter(|s| s.stack != 0) {
-        let (all, carried) = counts.entry(capture.without_native(sample.stack)).or_default();
-        *all += 1;
-        *carried += u32::from(CARRIED.contains(&sample.wait));
-    }
-    let mostly = counts.into_iter().filter(|(_, (all, carried))| carried * 2 > *all);
-    mostly.map(|(stack, _)| stack).collect()
 }
 
 /// Whether a native frame has no better name than where in its file it is: `libfoo_so_1+0x1234`.

@@ -28,14 +28,14 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let resource =
         segment.sample.and_then(|s| cx.target(s)).map(|name| Resource::peer(name, false));
-    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
+    Some(Claim { resource, ..Claim::of(Cause::Connect, segment) })
 }
 
 /// Of a suspended task: `create_connection` and the like.
 pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Connect, seen.row, segment);
     let resource = awaits::target(cx, seen.row).map(|name| Resource::peer(name, false));
-    (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, prefer_user: true, ..own })
+    (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, ..own })
 }
 
 fn sentence(d: &Described<'_>) -> String {

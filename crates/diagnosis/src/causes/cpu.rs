@@ -35,7 +35,7 @@ fn claim(_: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 fn of_library(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let own = Claim { prefer_user: true, ..Claim::of(Cause::Cpu, segment) };
+    let own = Claim::of(Cause::Cpu, segment);
     library_threads::run_for(cx, segment).then_some(own)
 }
 

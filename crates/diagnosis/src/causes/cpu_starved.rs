@@ -31,9 +31,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let blocker = cpu_user::of(cx, segment);
-    let prefer_user = blocker.is_some();
     let own = Claim::of(Cause::CpuStarved, segment);
-    Some(Claim { seen: segment.exact, blocker, prefer_user, ..own })
+    Some(Claim { seen: segment.exact, blocker, ..own })
 }
 
 fn advice(d: &Described<'_>) -> &'static str {

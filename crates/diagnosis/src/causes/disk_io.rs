@@ -35,12 +35,12 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let resource = segment.sample.and_then(|s| cx.target(s)).map(Resource::File);
-    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
+    Some(Claim { resource, ..Claim::of(Cause::DiskIo, segment) })
 }
 
 fn on_cpu(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let moves = segment.state == State::Run && kernel_time::moves_storage(cx, segment);
-    moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
+    moves.then(|| Claim::of(Cause::DiskIo, segment))
 }
 
 fn sentence(d: &Described<'_>) -> String {

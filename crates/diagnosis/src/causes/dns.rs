@@ -44,7 +44,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let found = port_53 || resolves() || in_resolver(cx, segment.stack());
     let resource = target.map(Resource::Resolver);
-    found.then(|| Claim { resource, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+    found.then(|| Claim { resource, ..Claim::of(Cause::Dns, segment) })
 }
 
 /// Of several descriptors that are polled the first: `udp 10.0.0.2:53, udp 10.0.0.3:53 and 2 more`.
@@ -77,7 +77,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
     let resource = awaits::target(cx, seen.row).map(Resource::Resolver);
     let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(cx, seen.row.stack);
-    resolves.then_some(Claim { resource, prefer_user: true, ..own })
+    resolves.then_some(Claim { resource, ..own })
 }
 
 fn sentence(d: &Described<'_>) -> String {

@@ -14,6 +14,7 @@ use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
 use crate::causes::grounds::Grounds;
+use crate::causes::lock_wait;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
@@ -61,11 +62,11 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         segment.wait(),
         WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::PipeRead
     );
-    if segment.state != State::Wait || !waits {
+    if segment.state != State::Wait || !waits || lock_wait::is_managed(cx, segment) {
         return None;
     }
     let resource = peer(cx, segment.stack(), cx.target_of_wait(segment));
-    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
+    Some(Claim { resource, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 
 /// Of a suspended task: a stream; or a future behind which a single socket lies, as client
@@ -80,7 +81,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
     };
     let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
     let resource = peer(cx, seen.row.stack, target);
-    waits.then_some(Claim { resource, prefer_user: true, ..own })
+    waits.then_some(Claim { resource, ..own })
 }
 
 fn sentence(d: &Described<'_>) -> String {

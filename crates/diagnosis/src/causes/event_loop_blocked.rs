@@ -54,14 +54,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     {
         return None;
     }
-    // A client library that waits for its peer is the messenger: the user's call is what to change.
-    let prefer_user = segment.state == State::Wait
-        && matches!(
-            segment.wait(),
-            WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::Connect
-        );
     let kept = is_kept(cx, segment);
-    let own = Claim { prefer_user, ..Claim::of(Cause::EventLoopBlocked, segment) };
+    let own = Claim::of(Cause::EventLoopBlocked, segment);
     let waits = || waits(cx, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
     kept.then(|| waits().unwrap_or(own))
 }

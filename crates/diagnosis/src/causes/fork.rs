@@ -30,11 +30,11 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if cx.forked_ns(segment) * 2 > segment.ns() {
         let stack = cx.forking_stack(segment);
         let own = Claim::of(Cause::Fork, segment);
-        return Some(Claim { prefer_user: true, seen: true, stack, ..own });
+        return Some(Claim { seen: true, stack, ..own });
     }
     if segment.state == State::Wait && cx.awaits_exec(segment) {
         let own = Claim::of(Cause::Fork, segment);
-        return Some(Claim { prefer_user: true, resource: Some(Resource::ChildProgram), ..own });
+        return Some(Claim { resource: Some(Resource::ChildProgram), ..own });
     }
     // Python forks with the GIL in hand, and the sampler is blocked as well: it may have seen
     // nothing.

@@ -5,8 +5,9 @@
 //! block. Otherwise it is inferred: the one thread that is in the very call that waits and does
 //! something else there (a lock inside of C code: a buffered file, a database connection), or the
 //! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's,
-//! which asks for the database's lock again and again; its holder is not known. Inferred holders
-//! make the verdict "likely", never "confirmed".
+//! which asks for the database's lock again and again, and one inside of a library's function that
+//! takes a lock is that library's; a Manager's process answers when a lock of its own is free. None
+//! of these names its holder. Inferred holders make the verdict "likely", never "confirmed".
 //!
 //! Quotes: the holder, what it did, the holder's own blocker. Sure: the lock, or the `with` block
 //! of the holder, names the holder.
@@ -63,10 +64,25 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Sleep if cx.frames.asks_sqlite(segment.stack()) => {
             let resource = Some(Resource::Database);
             // A database's client is the messenger.
-            Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::LockWait, segment) })
+            Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
+        }
+        WaitKind::Sleep if cx.frames.polls_a_lock(segment.stack()) => {
+            let resource = Some(Resource::PolledLock);
+            Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
+        }
+        _ if is_managed(cx, segment) => {
+            let resource = Some(Resource::ManagedLock);
+            Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
+}
+
+/// Whether the answer of a Manager's process that a segment waits for is that a lock is taken: the
+/// process only has the lock, and a thread of this or another one holds it.
+pub fn is_managed(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    matches!(segment.wait(), WaitKind::SocketRead | WaitKind::Poll)
+        && cx.frames.any_at(segment.stack(), Stdlib::ManagedLock)
 }
 
 /// Of a wait for notice, what the notifier does before it gives notice is what counts.
@@ -210,6 +226,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
         (None, Some(database @ Resource::Database)) => {
             format!("a lock of {database}, asking again")
         }
+        (None, Some(lock @ (Resource::PolledLock | Resource::ManagedLock))) => lock.to_string(),
         (None, Some(Resource::FileLock { name, .. })) if name.starts_with('/') => {
             format!("the file lock of {name}")
         }

@@ -34,7 +34,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let within = segment.wait() == WaitKind::PipeWrite;
     let blocker = within.then(|| queue_reader::of(cx, segment)).flatten();
     let blocker = blocker.map(|c| holder::behind(cx, c, segment, false));
-    Some(Claim { resource, blocker, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
+    Some(Claim { resource, blocker, ..Claim::of(Cause::PipeWrite, segment) })
 }
 
 fn sentence(d: &Described<'_>) -> String {

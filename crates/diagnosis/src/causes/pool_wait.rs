@@ -30,6 +30,7 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
+use crate::doing::Doing;
 use crate::ended_by::task::{self, For};
 use crate::ended_by::{holder, wakeup_record};
 use crate::facts::awaits::{self, Awaited};
@@ -44,6 +45,12 @@ const ADVICE: &str =
 /// Of a pool whose workers wait for another thread.
 const ADVICE_CHAINED: &str =
     "Shorten what the pool's workers wait for; a larger pool would only let more of them wait there.";
+
+/// Of a pool whose workers wait for a pool themselves, which may be their own.
+const ADVICE_NESTED: &str =
+    "Let no work of a pool wait for other work of it: give the parts a pool of their own, or let the \
+     worker do them itself (a larger pool only moves the limit); shorten the wait if it is for \
+     another pool.";
 
 const ADVICE_ROOM: &str =
     "Shorten what keeps the queue's reader busy, give it more readers, or let \
@@ -98,7 +105,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         ..c
     };
     let blocker = blocker.map(at);
-    Some(Claim { blocker, resource, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+    Some(Claim { blocker, resource, ..Claim::of(Cause::PoolWait, segment) })
 }
 
 /// A wait whose time limit ran out, and whether any thread was at work then that may have had what
@@ -138,6 +145,7 @@ fn advice(d: &Described<'_>) -> &'static str {
         },
         // That it is small counts only where none of its workers waits for another thread.
         _ if d.through.is_some() => ADVICE_CHAINED,
+        _ if d.culprit_measured && d.culprit_doing == Some(Doing::Pool) => ADVICE_NESTED,
         _ => ADVICE,
     }
 }
@@ -145,7 +153,7 @@ fn advice(d: &Described<'_>) -> &'static str {
 /// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something
 /// out.
 pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
+    let own = Claim::of_await(Cause::PoolWait, seen.row, segment);
     match seen.row.kind {
         AwaitKind::Semaphore => {
             Some(Claim { blocker: task::blocker(cx, seen, segment, For::Lock), ..own })
@@ -174,6 +182,11 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
             if awaits::target(cx, seen.row).is_none() && !awaits::by_library(cx, seen.row) =>
         {
             let blocker = task::blocker(cx, seen, segment, For::Future)?;
+            Some(Claim { blocker: Some(blocker), resource: Some(Resource::Result), ..own })
+        }
+        // A library's, which hands its work to a thread of its own.
+        AwaitKind::Future if awaits::target(cx, seen.row).is_none() => {
+            let blocker = task::blocker(cx, seen, segment, For::LibrarysFuture)?;
             Some(Claim { blocker: Some(blocker), resource: Some(Resource::Result), ..own })
         }
         _ => None,

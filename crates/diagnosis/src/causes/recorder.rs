@@ -39,7 +39,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// A claim for time in which a thread was inside the predicate.
 pub fn in_predicate(segment: &Segment<'_>) -> Claim {
     let resource = Some(Resource::Predicate);
-    Claim { resource, prefer_user: true, ..Claim::of(Cause::Recorder, segment) }
+    Claim { resource, ..Claim::of(Cause::Recorder, segment) }
 }
 
 /// Of a predicate it is what it does that counts.

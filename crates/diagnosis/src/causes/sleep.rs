@@ -43,7 +43,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of(Cause::Sleep, segment);
     match segment.wait() {
         // It asks for a lock again and again.
-        WaitKind::Sleep if cx.frames.asks_sqlite(segment.stack()) => None,
+        WaitKind::Sleep if cx.frames.asks_for_a_lock(segment.stack()) => None,
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait);

@@ -26,17 +26,14 @@ const ADVICE: &str =
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = || Claim::of(Cause::SubprocessWait, segment);
-    children::awaits_child(cx, segment).then(|| Claim {
-        resource: children::child(cx, segment).map(Resource::Child),
-        prefer_user: true,
-        ..own()
-    })
+    children::awaits_child(cx, segment)
+        .then(|| Claim { resource: children::child(cx, segment).map(Resource::Child), ..own() })
 }
 
 /// Of a suspended task: `asyncio.subprocess`.
 pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::SubprocessWait, seen.row, segment);
-    (seen.row.kind == AwaitKind::Child).then_some(Claim { prefer_user: true, ..own })
+    (seen.row.kind == AwaitKind::Child).then_some(own)
 }
 
 fn sentence(d: &Described<'_>) -> String {

@@ -249,7 +249,7 @@ fn claimed<'c>(cx: &Context<'c>, lay: &Segment<'_>, segment: Segment<'c>) -> Sli
     let claim = match claim.cause {
         Cause::Import => {
             let resource = Some(Resource::WorkerStart);
-            Claim { prefer_user: true, resource, ..claim }
+            Claim { resource, ..claim }
         }
         _ => claim,
     };

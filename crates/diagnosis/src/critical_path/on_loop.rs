@@ -1,7 +1,8 @@
 //! The slices of a request on an event loop: its time, cut by what its task was seen to await.
 //!
 //! The loop's thread comes first where it was kept from its poll call, by code in one place or by a
-//! stopped process: then the task could not have gone on whatever it awaited.
+//! stopped process: then the task could not have gone on whatever it awaited. Unless it awaited a
+//! peer and went on doing so for as long after that: then it was not the loop that it waited for.
 //!
 //! ```text
 //!   loop's thread:  poll | callback | poll          | blocked by other code | poll
@@ -9,9 +10,10 @@
 //!   reported:       sleep ........................... | loop-blocked          | lock-wait
 //! ```
 
+use analysis::frames::Owner;
 use analysis::requests::Judged;
 use analysis::timeline::{Segment, State};
-use capture::read::TaskRow;
+use capture::read::{Frame, TaskRow};
 use format::record::Await;
 use format::wait::{AwaitKind, WaitKind};
 
@@ -51,8 +53,12 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
             followed::through_task(cx, row.id, handed, task, 0, &mut out);
             // Time in the executor's queue belongs to the code that awaits, not to the loop's.
             let stack = line.stack_in(from_ns, to_ns);
-            let queued = out[before..].iter_mut().filter(|p| p.segment.tid == row.tid);
-            queued.for_each(|slice| slice.claim.stack = stack);
+            // So does the work of a thread without code of its own.
+            let own =
+                |f: &Frame<'_>| matches!(cx.frames.owner(f.file), Owner::User | Owner::Library);
+            let nobodys =
+                |p: &&mut Slice<'_>| p.segment.tid == row.tid || !cx.frames.any(p.claim.stack, own);
+            out[before..].iter_mut().filter(nobodys).for_each(|p| p.claim.stack = stack);
             at = to_ns;
         }
     }
@@ -78,7 +84,8 @@ pub fn of_segment<'c>(
     segment: Segment<'c>,
     out: &mut Vec<Slice<'c>>,
 ) {
-    if let Some(claim) = causes::of_the_loop(cx, &segment) {
+    let kept = causes::of_the_loop(cx, &segment);
+    if let Some(claim) = kept.filter(|_| !line.outlasts(cx, &segment)) {
         out.push(Slice { segment, claim });
         return;
     }

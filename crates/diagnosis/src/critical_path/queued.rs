@@ -1,12 +1,15 @@
 //! Time in which a part of a request's work was in an executor's queue.
 
+use analysis::frames::Owner;
 use analysis::timeline::{Segment, State};
+use capture::read::Frame;
 
 use crate::cause::Cause;
 use crate::causes;
 use crate::claim::{Blocker, Claim};
 use crate::compare::{self, Question};
 use crate::context::Context;
+use crate::ended_by::holder;
 use crate::explain::{Fate, Inference};
 use crate::facts::pools;
 
@@ -35,8 +38,14 @@ pub fn claim(cx: &Context<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     if let Some(found) = &blocker {
         compare::keep_one(cx, Question::about(by, segment), found, Fate::Won);
     }
+    // A worker that only waits, in the interpreter's own code, hands on what made it wait.
+    let own = |f: &Frame<'_>| matches!(cx.frames.owner(f.file), Owner::User | Owner::Library);
+    let blocker = blocker.map(|c| match cx.frames.any(c.stack, own) {
+        true => c,
+        false => holder::behind(cx, c, segment, true),
+    });
     let own = Claim::of(Cause::PoolWait, segment).by_rule("executor-queue");
-    Claim { blocker, prefer_user: true, seen: true, ..own }
+    Claim { blocker, seen: true, ..own }
 }
 
 /// Where `worker` was in what it did for other requests meanwhile, if that was most of the time; 0

@@ -13,6 +13,9 @@
 //!   serve > poll:  ------------------------------------   in 100 % of both: odds 1
 //! ```
 //!
+//! Where the holder of a lock is a request, any worker may be in the function: then it is compared
+//! over all threads.
+//!
 //! What it promises: asked only where nothing else names a holder; what rests on it is *possible*,
 //! with both parts beside. A thread that waits for a lock itself is nobody's holder here, nor is a
 //! function that led to the wait. Cost: one walk over all samples of the capture and their frames.
@@ -22,12 +25,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::thresholds;
-use analysis::timeline::State;
+use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::candidate::OverWaits;
+use crate::cause::Cause;
 use crate::claim::{Blocker, Weighed};
 use crate::context::Context;
 use crate::ended_by::left_place;
@@ -52,23 +56,40 @@ impl Odds {
     }
 }
 
-/// The thread that most likely had what a group of waits was for.
+/// The thread that most likely had what a group of waits was for, or the threads that had it in
+/// turn.
 pub(crate) fn holder(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits> {
-    let (tid, odds) = find(cx, slices)?;
+    let Found { tids, function, odds } = find(cx, slices)?;
     let by = Inference::InsideDuring;
     let blocker = |w: &Weighed<'_>| {
         if !is_asked(cx, w) {
             return w.slice.claim.blocker;
         }
-        let stack = cx.main_stack(tid, w.slice.segment.from_ns, w.slice.segment.to_ns);
-        (stack != 0).then(|| Blocker::thread(tid, stack, false, by))
+        let Segment { from_ns, to_ns, tid: own, .. } = w.slice.segment;
+        let at = |tid: u32| (tid, cx.main_stack(tid, from_ns, to_ns));
+        let inside = |stack: u32| functions(cx, stack).contains(&function);
+        let mut there = tids.iter().filter(|tid| **tid != own).map(|tid| at(*tid));
+        let found = match tids.as_slice() {
+            [one] => Some(at(*one)).filter(|(_, stack)| *stack != 0),
+            _ => there.find(|(_, stack)| inside(*stack)),
+        };
+        found.map(|(tid, stack)| Blocker::thread(tid, stack, false, by))
     };
     let blockers = slices.iter().map(blocker).collect();
     Some(OverWaits::weighing(by, odds.ratio() * thresholds::half(), blockers))
 }
 
-/// The thread, and how well the function that it was in fits the waits.
-pub(crate) fn find(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<(u32, Odds)> {
+/// The function that fits the waits, and the thread or threads that were in it.
+pub(crate) struct Found<'c> {
+    tids: Vec<u32>,
+    function: Function<'c>,
+    odds: Odds,
+}
+
+/// The thread, and how well the function that it was in fits the waits. Where no thread fits, the
+/// function that several were in, each during other waits: the holder is a request, which any
+/// worker may serve.
+pub(crate) fn find<'c>(cx: &Context<'c>, slices: &[Weighed<'_>]) -> Option<Found<'c>> {
     let waits = Waits::of(cx, slices);
     if waits.all_ns == 0 {
         return None;
@@ -78,22 +99,50 @@ pub(crate) fn find(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<(u32, Odd
     let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
     // A map has no order.
     tids.sort_unstable();
-    let best = |tid: u32| {
-        let all = odds_of(cx, tid, &waits);
-        let able = all.into_iter().filter(|(f, odds)| {
-            odds.during >= thresholds::main_part()
-                && odds.ratio() >= thresholds::exits_lead()
-                && !led.contains(f)
-        });
-        let best = able.max_by(|a, b| a.1.ratio().total_cmp(&b.1.ratio()))?;
-        Some((tid, best.0, best.1))
+    let sums: Vec<(u32, Sums<'c>)> =
+        tids.into_iter().map(|tid| (tid, sums_of(cx, tid, &waits, &led))).collect();
+    let able = |f: &Function<'_>, odds: Odds| {
+        odds.during >= thresholds::main_part()
+            && odds.ratio() >= thresholds::exits_lead()
+            && !led.contains(f)
     };
-    let mut found: Vec<(u32, Function<'_>, Odds)> = tids.into_iter().filter_map(best).collect();
-    found.sort_by(|a, b| b.2.ratio().total_cmp(&a.2.ratio()).then(a.0.cmp(&b.0)));
-    let (tid, function, odds) = *found.first()?;
-    let next = found.iter().skip(1).find(|(_, other, _)| *other != function);
-    let clear = next.is_none_or(|(_, _, other)| odds.ratio() * thresholds::half() >= other.ratio());
-    clear.then_some((tid, odds))
+    let best = |(tid, own): &(u32, Sums<'c>)| {
+        let able = own.odds(waits.all_ns).into_iter().filter(|(f, odds)| able(f, *odds));
+        let (function, odds) = able.max_by(|a, b| a.1.ratio().total_cmp(&b.1.ratio()))?;
+        Some(Found { tids: vec![*tid], function, odds })
+    };
+    let one = clearest(sums.iter().filter_map(best).collect());
+    // Several items of a pool are out at once, and its users do what they do in turn anyway.
+    let of_lock = || slices.iter().all(|w| w.slice.claim.cause == Cause::LockWait);
+    if one.is_some() || !of_lock() {
+        return one;
+    }
+    let all = Sums::together(&sums);
+    // What waiters call elsewhere they may do before they take it: `past_acquire_line` knows.
+    let apart = |f: &Function<'_>| !all.with_led.contains(f);
+    let odds = all.odds(waits.all_ns).into_iter();
+    let fit = odds.filter(|(f, odds)| able(f, *odds) && apart(f));
+    let in_turn = fit.map(|(function, odds)| {
+        let was_in = |(tid, own): &(u32, Sums<'c>)| {
+            own.in_functions.get(&function).is_some_and(|sum| sum.0 > 0).then_some(*tid)
+        };
+        Found { tids: sums.iter().filter_map(was_in).collect(), function, odds }
+    });
+    clearest(in_turn.collect())
+}
+
+/// The best, if no thread in another function fits nearly as well. Of a function and what it was
+/// called by or calls, which fit alike, the one with the better odds.
+fn clearest(mut found: Vec<Found<'_>>) -> Option<Found<'_>> {
+    let order = |a: &Found<'_>, b: &Found<'_>| {
+        let by_odds = b.odds.ratio().total_cmp(&a.odds.ratio());
+        by_odds.then_with(|| (&a.tids, a.function).cmp(&(&b.tids, b.function)))
+    };
+    found.sort_by(order);
+    let first = found.first()?;
+    let next = found.iter().skip(1).find(|f| f.function != first.function && f.tids != first.tids);
+    let clear = next.is_none_or(|n| first.odds.ratio() * thresholds::half() >= n.odds.ratio());
+    clear.then(|| found.swap_remove(0))
 }
 
 /// Whether a wait may have a holder in this process.
@@ -116,10 +165,18 @@ struct Waits {
 impl Waits {
     /// Of a group.
     fn of(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Waits {
-        // A wait that asks again and again is many slices.
-        let times = |w: &Weighed<'_>| match left_place::end_of_asking(cx, &w.slice.segment) {
-            Some(asking) => (asking.from, asking.end.0, w.slice.segment.tid),
-            None => times_of(w),
+        // A wait that asks again and again is many slices, and so is one that many samples saw.
+        let times = |w: &Weighed<'_>| {
+            let segment = &w.slice.segment;
+            let asking = left_place::end_of_asking(cx, segment).map(|a| (a.from, a.end.0));
+            // By estimates, what lies between two samples need not be one wait.
+            let one = segment.exact && segment.wait() != WaitKind::Sleep;
+            let own = || match one {
+                true => cx.whole_wait(segment).times(),
+                false => (segment.from_ns, segment.to_ns),
+            };
+            let (from, to) = asking.unwrap_or_else(own);
+            (from, to, segment.tid)
         };
         let asked = slices.iter().filter(|w| is_asked(cx, w));
         let all: BTreeSet<(u64, u64, u64)> = asked
@@ -160,10 +217,6 @@ impl Waits {
     }
 }
 
-fn times_of(w: &Weighed<'_>) -> (u64, u64, u32) {
-    (w.slice.segment.from_ns, w.slice.segment.to_ns, w.slice.segment.tid)
-}
-
 /// The functions of the program's own on a stack.
 fn functions<'c>(cx: &Context<'c>, stack: u32) -> Vec<Function<'c>> {
     let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
@@ -171,11 +224,55 @@ fn functions<'c>(cx: &Context<'c>, stack: u32) -> Vec<Function<'c>> {
     own.filter(|f| f.function != "<module>").map(|f| (f.function, f.file)).collect()
 }
 
-/// How well each function that a thread was seen in fits the waits.
-fn odds_of<'c>(cx: &Context<'c>, tid: u32, waits: &Waits) -> BTreeMap<Function<'c>, Odds> {
+/// The time in each function, in and outside of the waits, of one thread or of several.
+#[derive(Default)]
+struct Sums<'c> {
+    in_functions: BTreeMap<Function<'c>, (u64, u64)>,
+    /// Functions that were seen on one stack with one that led to the waits.
+    with_led: BTreeSet<Function<'c>>,
+    all_in: u64,
+    all_out: u64,
+}
+
+impl<'c> Sums<'c> {
+    /// Of several threads, in the time of the one that was seen longest.
+    fn together(all: &[(u32, Sums<'c>)]) -> Sums<'c> {
+        let mut out = Sums::default();
+        for (_, own) in all {
+            out.with_led.extend(&own.with_led);
+            for (function, (inside, outside)) in &own.in_functions {
+                let sum = out.in_functions.entry(*function).or_default();
+                (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
+            }
+            if own.all_out > out.all_out {
+                (out.all_in, out.all_out) = (own.all_in, own.all_out);
+            }
+        }
+        out
+    }
+
+    /// How well each function fits the waits. There must be as much other time to compare with.
+    fn odds(&self, waits_ns: u64) -> BTreeMap<Function<'c>, Odds> {
+        if self.all_out <= self.all_in {
+            return BTreeMap::new();
+        }
+        let odds = |(inside, outside): &(u64, u64)| Odds {
+            during: *inside as f64 / waits_ns as f64,
+            otherwise: *outside as f64 / self.all_out as f64,
+        };
+        self.in_functions.iter().map(|(function, sum)| (*function, odds(sum))).collect()
+    }
+}
+
+/// What a thread was seen in, in and outside of the waits.
+fn sums_of<'c>(
+    cx: &Context<'c>,
+    tid: u32,
+    waits: &Waits,
+    led: &BTreeSet<Function<'_>>,
+) -> Sums<'c> {
     let mut known: HashMap<u32, Vec<Function<'c>>> = HashMap::new();
-    let mut sums: BTreeMap<Function<'c>, (u64, u64)> = BTreeMap::new();
-    let (mut all_in, mut all_out) = (0, 0);
+    let mut sums = Sums::default();
     let samples = cx.samples_in(tid, 0, u64::MAX);
     for (i, sample) in samples.iter().enumerate() {
         let next_ns = samples.get(i + 1).map_or(u64::MAX, |s| s.t_ns);
@@ -183,32 +280,27 @@ fn odds_of<'c>(cx: &Context<'c>, tid: u32, waits: &Waits) -> BTreeMap<Function<'
         let to_ns = sample.t_ns.saturating_add(thresholds::samples_apart_ns()).max(off_ns);
         let to_ns = to_ns.min(next_ns).min(cx.capture.meta.to_ns).max(sample.t_ns);
         let (inside, outside) = waits.during((sample.t_ns, to_ns));
-        all_in += (to_ns - sample.t_ns) - outside;
-        all_out += outside;
+        sums.all_in += (to_ns - sample.t_ns) - outside;
+        sums.all_out += outside;
         if waits_itself(cx, sample) {
             continue;
         }
         let functions = known.entry(sample.stack).or_insert_with(|| functions(cx, sample.stack));
         let each: BTreeSet<Function<'c>> = functions.iter().copied().collect();
+        if each.iter().any(|f| led.contains(f)) {
+            sums.with_led.extend(&each);
+        }
         for function in each {
-            let sum = sums.entry(function).or_default();
+            let sum = sums.in_functions.entry(function).or_default();
             (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
         }
     }
-    // There must be as much other time to compare with.
-    if all_out <= all_in {
-        return BTreeMap::new();
-    }
-    let odds = |(inside, outside): (u64, u64)| Odds {
-        during: inside as f64 / waits.all_ns as f64,
-        otherwise: outside as f64 / all_out as f64,
-    };
-    sums.into_iter().map(|(function, sum)| (function, odds(sum))).collect()
+    sums
 }
 
 /// Whether a sample found its thread waiting for a lock: it is released by others.
 fn waits_itself(cx: &Context<'_>, sample: &Sample) -> bool {
-    let asks = sample.wait == WaitKind::Sleep && cx.frames.asks_sqlite(sample.stack);
+    let asks = sample.wait == WaitKind::Sleep && cx.frames.asks_for_a_lock(sample.stack);
     asks || matches!(sample.wait, WaitKind::Futex | WaitKind::FileLock | WaitKind::Gil)
 }
 
@@ -216,7 +308,7 @@ fn waits_itself(cx: &Context<'_>, sample: &Sample) -> bool {
 pub fn evidence(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<[(&'static str, f64); 2]> {
     let guessed =
         |w: &Weighed<'_>| w.slice.claim.blocker.is_some_and(|c| c.by == Inference::InsideDuring);
-    let (_, odds) = find(cx, slices).filter(|_| slices.iter().any(guessed))?;
+    let Found { odds, .. } = find(cx, slices).filter(|_| slices.iter().any(guessed))?;
     let percent = |part: f64| (100.0 * part.min(1.0)).round();
     Some([
         ("part of these waits during which that thread was there", percent(odds.during)),

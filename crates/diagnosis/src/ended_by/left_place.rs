@@ -157,7 +157,7 @@ pub(crate) fn end_of_await(
 }
 
 fn asks(cx: &Context<'_>, sample: &Sample) -> bool {
-    sample.wait == WaitKind::Sleep && cx.frames.asks_sqlite(sample.stack)
+    sample.wait == WaitKind::Sleep && cx.frames.asks_for_a_lock(sample.stack)
 }
 
 pub(crate) fn thread(
@@ -306,7 +306,7 @@ fn intervals_at(
         // A fellow that waits for the same keeps nobody.
         let fellow = s.target == lock || pools::is_of_a_pool(cx, s.stack);
         let file = s.wait == WaitKind::FileLock && s.target == lock;
-        let file = file || asks(cx, s) && cx.frames.asks_sqlite(stack);
+        let file = file || asks(cx, s) && cx.frames.asks_for_a_lock(stack);
         !(parked || waits && fellow || file)
     };
     // A stack is in one place whatever sample saw it: each is asked about once.

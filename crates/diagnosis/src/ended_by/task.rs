@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 
 use analysis::thresholds;
-use analysis::timeline::Segment;
+use analysis::timeline::{Segment, State};
 use capture::read::TaskRow;
 use format::record::Await;
-use format::wait::{AwaitKind, HolderSource};
+use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 use crate::candidate::{self, Candidate, Source};
 use crate::claim::Blocker;
@@ -79,6 +79,9 @@ const OF_FUTURE: &[Source<Ask>] = &[
     (Inference::SameCode, of_same_code),
 ];
 
+/// Which thread of a library's works for a future of the library's.
+const OF_LIBRARYS_FUTURE: &[Source<Ask>] = &[(Inference::SameCode, of_librarys_thread)];
+
 /// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
 const OF_EXECUTOR: &[Source<Ask>] =
     &[(Inference::LeftPlace, of_thread), (Inference::LeftPlace, of_any_thread)];
@@ -94,6 +97,8 @@ pub enum For {
     Library,
     /// A future of the program's own.
     Future,
+    /// A future of a library's.
+    LibrarysFuture,
     /// The result of an executor.
     Executor,
 }
@@ -110,6 +115,7 @@ pub fn blocker<'c>(
         For::Notice => OF_NOTICE,
         For::Library => OF_LIBRARY,
         For::Future => OF_FUTURE,
+        For::LibrarysFuture => OF_LIBRARYS_FUTURE,
         For::Executor => OF_EXECUTOR,
     };
     candidate::best(cx, (segment, list), |ask| ask(cx, line, segment), |_| true)
@@ -144,6 +150,38 @@ fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> 
 fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
     let found = likely_holder(cx, line, segment);
     found.map(|c| Candidate::found_by(Inference::SameCode, c)).into_iter().collect()
+}
+
+/// The one thread in the code of the library whose future is awaited that was at work most of the
+/// time: a library hands calls that block to a thread of its own.
+fn of_librarys_thread<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Vec<Candidate> {
+    let Some(package) = awaits::library_of(cx, line.row.stack) else { return Vec::new() };
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let of_library =
+        |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
+    let works = |s: &Segment<'_>| match s.state {
+        State::Run | State::Ready => of_library(s.stack()),
+        State::Wait => of_library(s.stack()) && s.wait() != WaitKind::Futex,
+        _ => false,
+    };
+    let at_work = |tid: &u32| {
+        let saw = cx.samples_in(*tid, from, to).iter().any(|s| of_library(s.stack));
+        let own = if saw { cx.timeline(*tid, from, to) } else { Vec::new() };
+        let ns: u64 = own.iter().filter(|s| works(s)).map(Segment::ns).sum();
+        ns * 2 > to - from
+    };
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let mut found = others.filter(at_work);
+    let (Some(tid), None) = (found.next(), found.next()) else { return Vec::new() };
+    let longest = cx.timeline(tid, from, to).into_iter().filter(works).max_by_key(Segment::ns);
+    let Some(longest) = longest else { return Vec::new() };
+    let doing = Some(activity::of(cx, &longest));
+    let own = Blocker::thread(tid, longest.stack(), false, Inference::SameCode);
+    vec![Candidate::found_by(Inference::SameCode, Blocker { doing, ..own })]
 }
 
 /// A thread that shares a file with the task.
@@ -241,7 +279,9 @@ fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) ->
             || awaits::busy_outside(cx, row)
             || future(own) && future(row) && awaits::is_own(cx, row)
             || cx.frames.any(row.stack, |f| f.releases);
-        if other && busy && works && !fellow && able(row) {
+        // A server's task between two requests of its client has nothing.
+        let idle = !awaits::is_own(cx, row) && cx.frames.any(row.stack, |f| cx.frames.serves(f));
+        if other && busy && works && !idle && !fellow && able(row) {
             let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
             (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
         }

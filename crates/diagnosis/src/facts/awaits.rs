@@ -127,6 +127,23 @@ impl<'c> AwaitTimeline<'c> {
         samples.iter().filter(|r| !by_thread(r.kind)).count() * 2 > samples.len()
     }
 
+    /// Whether an await for what no task of the loop ends was seen before `segment`, in which the
+    /// loop was kept, and went on after it for as long as that: the loop delayed nothing. A shorter
+    /// rest may be the next one of several short awaits at one place.
+    pub(crate) fn outlasts(&self, cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+        let after = self.seen.partition_point(|row| row.t_ns <= segment.from_ns);
+        let Some(before) = after.checked_sub(1).and_then(|i| self.seen.get(i)) else {
+            return false;
+        };
+        if !busy_outside(cx, before) {
+            return false;
+        }
+        let rest = &self.seen[after..];
+        let alike = rest.iter().take_while(|row| same(Some(row), Some(before)));
+        let until_ns = segment.to_ns.saturating_add(cx.busy_around(segment));
+        alike.last().is_some_and(|row| row.t_ns >= until_ns)
+    }
+
     /// The last stack seen in `[from, to)`, 0 without one.
     pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
         let samples = self.looks_in(from_ns, to_ns);

@@ -61,7 +61,10 @@ pub fn through(cx: &Context<'_>, group: &Group<'_>) -> Option<Through> {
         Link::Room => "room that was to be made by",
         Link::Notice => "notice from",
     };
-    let other = Some(&place) != group.place.as_ref() && place != *culprit;
+    // In the waiter's own function it may be at the next call of a library's.
+    let elsewhere = Some(&place) != group.place.as_ref()
+        || cx.frames.innermost(last.through) != cx.frames.innermost(heaviest.slice.claim.stack);
+    let other = elsewhere && place != *culprit;
     other.then_some(Through { place, waited_for })
 }
 

@@ -223,7 +223,7 @@ fn by_function<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> 
             (None, _) => {
                 // Only the interpreter's code was there, in a thread that a launcher started.
                 let seen = rest.iter().filter(|w| w.slice.claim.stack != 0 && !of_loop);
-                let at = seen.map(|w| (cx.frames.innermost(w.slice.claim.stack), w.excess_ns));
+                let at = seen.map(|w| (groups::place_of(cx, w), w.excess_ns));
                 let place = groups::heaviest(at);
                 let slices = std::mem::take(&mut rest);
                 groups.push(Group { cause, place, culprit: None, slices });
@@ -297,22 +297,34 @@ fn own_functions(cx: &Context<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     frames.iter().rev().map(|f| cx.frames.place(f)).collect()
 }
 
-/// Walks from the root along the heaviest function while it carries most of the weight; the last
-/// own one met, at its heaviest line.
+/// The deepest function of the program's own that most of the weight passes through; a library's
+/// on stacks without one.
 fn deepest_function(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<Place> {
+    deepest(cx, slices.iter(), |own| {
+        let is_user = |place: &Place| cx.frames.owner(&place.file) == Owner::User;
+        if own.iter().any(is_user) {
+            own.retain(is_user);
+        }
+    })
+}
+
+/// Walks from the root along the heaviest function while it carries most of the weight; the last
+/// own one met, at its heaviest line. `narrow` takes functions from a stack that do not count.
+pub(crate) fn deepest<'w, 'c: 'w>(
+    cx: &Context<'_>,
+    slices: impl Iterator<Item = &'w Weighed<'c>>,
+    narrow: impl Fn(&mut Vec<Place>),
+) -> Option<Place> {
     // Many claimed segments, few stacks.
     let mut weights: BTreeMap<(u32, bool), f64> = BTreeMap::new();
-    for w in slices.iter().filter(|w| w.slice.claim.stack != 0) {
+    for w in slices.filter(|w| w.slice.claim.stack != 0) {
         let on_loop = cx.is_loop(&w.slice.segment);
         *weights.entry((w.slice.claim.stack, on_loop)).or_default() += w.excess_ns;
     }
     let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
     for ((stack, on_loop), weight) in weights {
         let mut own = own_functions(cx, stack, on_loop);
-        // Where in a library a thread lost its CPU is chance.
-        if slices[0].slice.claim.cause == Cause::CpuStarved && cx.frames.has_user(stack) {
-            own.retain(|place| cx.frames.owner(&place.file) == Owner::User);
-        }
+        narrow(&mut own);
         stacks.push((own, weight));
     }
     let mut total = 0.0;

@@ -70,26 +70,18 @@ impl<'c> Group<'c> {
     }
 }
 
+/// What a library does is what the program's own code asked for: that is what to change. The
+/// library's function is reported beside it (`reported::library`).
 pub(crate) fn place_of(cx: &Context<'_>, w: &Weighed<'_>) -> Option<Place> {
-    let claim = &w.slice.claim;
-    match claim.prefer_user {
-        true => cx.frames.innermost_user(claim.stack),
-        false => cx.frames.innermost(claim.stack),
-    }
+    cx.frames.innermost_user(w.slice.claim.stack)
 }
 
 fn culprit_of(cx: &Context<'_>, w: &Weighed<'_>) -> Option<Place> {
     let culprit = w.slice.claim.blocker?;
     if let Some(importer) = imports::importer(cx, culprit.stack) {
-        return cx.frames.innermost(importer);
+        return cx.frames.innermost_user(importer);
     }
-    // A task waits where libraries do, and so does a thread that waits for a peer, a disk or a
-    // child; the code that made it wait there is the question.
-    let for_caller = cx.frames.waits_for_its_caller(culprit.stack);
-    match w.slice.claim.prefer_user || culprit.doing.is_some() || for_caller {
-        true => cx.frames.innermost_user(culprit.stack),
-        false => cx.frames.innermost(culprit.stack),
-    }
+    cx.frames.innermost_user(culprit.stack)
 }
 
 pub(crate) fn finish<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Group<'c> {

@@ -21,7 +21,9 @@ use crate::finding::{Confidence, Evidence, Finding};
 use crate::groups::weigh::Baseline;
 use crate::groups::{blame, unattributed, Group};
 use crate::judge::{confidence, explanation};
-use crate::reported::{callers, repeats, retries, running_task, unexplained, waiters, wakeups};
+use crate::reported::{
+    callers, library, repeats, retries, running_task, unexplained, waiters, wakeups,
+};
 
 /// Other places in the report of a finding.
 const ELSEWHERE: usize = 3;
@@ -42,10 +44,12 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let whole = ended(judge, &slow);
     let mean_ns = mean_ns(group, &whole);
     let normal_requests = normals_with(judge, group, mean_ns);
+    let library = library::of_group(judge.cx, group);
+    let paused = library.as_ref().or(group.place.as_ref());
     let own = Own {
         culprit_path: blame::path(judge.cx, group),
         through: blame::through(judge.cx, group),
-        retried: retries::called_between(judge.cx, group),
+        retried: paused.and_then(|at| retries::called_between(judge.cx, group, at)),
         resource: main_resource(judge.cx, group),
         repeats,
     };
@@ -57,7 +61,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let waiter = waiter(judge, group);
     let elsewhere = elsewhere(judge, group);
     let passed_in = passed_in(judge, group);
-    let caller = callers::of_group(judge.cx, group, own.repeats.as_ref());
+    let caller = callers::of_group(judge.cx, group, library.as_ref(), own.repeats.as_ref());
     let (request, on_loop) = shown_request(judge, group, heaviest);
     let evidence = evidence(judge, group, mean_ns, own.repeats.as_ref(), &elsewhere, &passed_in);
     Some(Finding {
@@ -69,8 +73,8 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
         normal_requests,
         summary: summary(
             in_call(judge, group, (row.sentence)(&described), own.repeats.as_ref()),
-            &described,
-            (&waiter, &caller),
+            &waiter,
+            (&library, &caller),
         ),
         place: group.place.clone(),
         path: path(judge, group, heaviest, waiter.as_ref()),
@@ -170,18 +174,16 @@ fn path(
     }
 }
 
-/// The cause's sentence, with the place that waited, or the caller.
+/// The cause's sentence, with the place that waited, the library's function, or the caller.
 fn summary(
     sentence: String,
-    described: &Described<'_>,
-    (waiter, caller): (&Option<(Place, Vec<String>)>, &Option<Place>),
+    waiter: &Option<(Place, Vec<String>)>,
+    (library, caller): (&Option<Place>, &Option<Place>),
 ) -> String {
-    match (waiter, caller) {
-        (Some((place, _)), _) => format!("{sentence}; {} waited for that", place.short()),
-        // It may be named already: where its function is tried again.
-        (None, Some(caller)) if described.named_retried() != Some(caller) => {
-            format!("{sentence}, called by {}", caller.short())
-        }
+    match (waiter, library, caller) {
+        (Some((place, _)), _, _) => format!("{sentence}; {} waited for that", place.short()),
+        (None, Some(library), _) => format!("{sentence}, in {}", library.short()),
+        (None, None, Some(caller)) => format!("{sentence}, called by {}", caller.short()),
         _ => sentence,
     }
 }

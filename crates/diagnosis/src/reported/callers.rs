@@ -1,12 +1,12 @@
 //! Which of the program's own functions had other code do what took the time: the caller to blame.
 //!
 //! How it works: the innermost blocking code may only do what its caller asked for. What an
-//! installed library computes is its caller's. A pause in a library belongs to the function that
-//! the library calls between its pauses (a decorator that tries again), else to the function that
-//! called the library. Repeated calls do not belong to the helper that makes one, but to the
-//! function that makes many: the function in which a comprehension on the way is written, else the
-//! first that is no helper. A helper is a function that more than one of the program's own
-//! functions were seen to call.
+//! installed library computes is its caller's, which is the finding's place. A pause in a library
+//! belongs to the function that the library calls between its pauses (a decorator that tries
+//! again), else to the function that called the library. Repeated calls do not belong to the helper
+//! that makes one, but to the function that makes many: the function in which a comprehension on
+//! the way is written, else the first that is no helper. A helper is a function that more than one
+//! of the program's own functions were seen to call.
 //!
 //! What it promises: nothing is named that is not on a stack of the finding, or between two of its
 //! pauses. Cost: for calls made again and again, one pass over the stacks of a capture.
@@ -23,25 +23,24 @@ use crate::groups::Group;
 use crate::reported::retries;
 
 /// The caller to blame for a group without another culprit; None where the code at its place did it
-/// of its own.
-pub fn of_group(cx: &Context<'_>, group: &Group<'_>, repeats: Option<&Repeats>) -> Option<Place> {
+/// of its own. `library`: the library's function that did it.
+pub fn of_group(
+    cx: &Context<'_>,
+    group: &Group<'_>,
+    library: Option<&Place>,
+    repeats: Option<&Repeats>,
+) -> Option<Place> {
     // What keeps a loop is its own culprit.
     let itself = group.cause == Cause::EventLoopBlocked && group.culprit == group.place;
     let place = group.place.as_ref().filter(|_| itself || group.culprit.is_none())?;
-    let stack = group.heaviest()?.slice.claim.stack;
     let is_user = |p: &Place| cx.frames.owner(&p.file) == Owner::User;
-    let of_library = cx.frames.owner(&place.file) == Owner::Library;
-    let called = || cx.frames.innermost_user(stack).filter(is_user);
-    let found = match group.cause {
-        Cause::Sleep if of_library => {
-            let tried = retries::called_between(cx, group).filter(is_user);
-            tried.or_else(called)
-        }
-        Cause::Cpu | Cause::EventLoopBlocked | Cause::GcPause | Cause::PageFault if of_library => {
-            called()
-        }
-        _ => repeats.and_then(|_| who_calls_often(cx, stack)),
-    };
+    if let Some(paused) = library {
+        let tries = || retries::called_between(cx, group, paused).filter(is_user);
+        let tried = (group.cause == Cause::Sleep).then(tries).flatten();
+        return tried.or_else(|| Some(place.clone()));
+    }
+    let stack = group.heaviest()?.slice.claim.stack;
+    let found = repeats.and_then(|_| who_calls_often(cx, stack));
     let same = |p: &Place| (&p.qualified, &p.file) == (&place.qualified, &place.file);
     found.filter(|found| !same(found))
 }

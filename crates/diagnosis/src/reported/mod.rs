@@ -4,6 +4,7 @@
 
 pub(crate) mod callers;
 pub(crate) mod calls;
+pub(crate) mod library;
 pub(crate) mod own_cost;
 pub(crate) mod repeats;
 pub(crate) mod retries;

@@ -41,9 +41,11 @@ pub fn waits(group: &Group<'_>) -> usize {
 }
 
 /// The function that the code of a sleep calls between its pauses, where samples show one most of
-/// the time: `call_stock`.
-pub fn called_between(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
-    let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
+/// the time: `call_stock`. `place`: the function that pauses.
+pub fn called_between(cx: &Context<'_>, group: &Group<'_>, place: &Place) -> Option<Place> {
+    if group.cause != Cause::Sleep {
+        return None;
+    }
     let all = merged_by_request(group.slices.iter().map(Weighed::part));
     let mut found: BTreeMap<(String, String), (usize, Place)> = BTreeMap::new();
     for own in all.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)) {

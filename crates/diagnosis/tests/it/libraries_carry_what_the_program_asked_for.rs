@@ -394,7 +394,7 @@ fn held_in_a_package(wait: WaitKind) -> Option<String> {
 fn a_lock_held_while_a_client_library_waits_belongs_to_the_librarys_caller() {
     let culprit = held_in_a_package(WaitKind::SocketRead);
     assert_eq!(culprit.as_deref(), Some("app.py:30 fetch()"));
-    // A package that computes does so itself, as it would be said of a request.
+    // What a package computes it computes for its caller, as it would be said of a request.
     let culprit = held_in_a_package(WaitKind::Running);
-    assert_eq!(culprit.as_deref(), Some("wire.py:638 read()"));
+    assert_eq!(culprit.as_deref(), Some("app.py:30 fetch()"));
 }

@@ -4,6 +4,7 @@
 mod a_child_that_has_not_run_its_program;
 mod a_mapped_file_is_read_page_by_page;
 mod a_verdict_is_a_pure_function_of_the_capture;
+mod awaits_that_outlast_what_kept_the_loop;
 mod callers_of_libraries_and_helpers;
 mod calls_in_a_loop_and_holders_of_pools;
 mod calls_to_other_services_are_quoted;
@@ -18,6 +19,7 @@ mod holders_inside_during_the_waits;
 mod installed_applications_are_user_code;
 mod libraries_carry_what_the_program_asked_for;
 mod locks_by_hand_and_late_cpus;
+mod locks_that_are_asked_for_again_and_again;
 mod loops_that_wait_and_modules_that_load;
 mod made;
 mod many_short_waits_are_explained_by_samples_of_one;

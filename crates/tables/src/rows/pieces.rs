@@ -81,14 +81,10 @@ fn row(
 ) -> Result<(), Halt> {
     let (segment, claim) = (&piece.segment, &piece.claim);
     let target = claim.resource.as_ref().map(ToString::to_string);
-    let place = match claim.prefer_user {
-        true => frames.innermost_user(claim.stack),
-        false => frames.innermost(claim.stack),
-    };
-    let place = place.map(|p| p.short());
+    let place = frames.innermost_user(claim.stack).map(|p| p.short());
     // The culprit is a task of an event loop; it runs on the loop's thread.
     let culprit = claim.blocker;
-    let blamed = culprit.and_then(|c| frames.innermost(c.stack)).map(|p| p.short());
+    let blamed = culprit.and_then(|c| frames.innermost_user(c.stack)).map(|p| p.short());
     sink.row([
         int(request),
         Cell::Bool(is_slow),

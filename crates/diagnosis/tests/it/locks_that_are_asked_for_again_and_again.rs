@@ -1,0 +1,101 @@
+//! Locks that wake nobody: a library asks for one again and again, with pauses; and one in the
+//! process of a multiprocessing Manager, which answers when it is free. The holder is a thread here.
+
+use crate::made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, Confidence, Finding};
+use format::wait::WaitKind;
+use made::{off, request, seen, stack, BEGIN, MS};
+
+const WAITER: u32 = 7;
+/// Threads that serve in turn: the first and the third time it is one, then the other.
+const HOLDERS: [u32; 2] = [9, 10];
+const VIEW: (&str, &str, u32) = ("entry", "/srv/app.py", 12);
+const FOUR: [u64; 4] = [0, 2000, 4000, 6000];
+
+/// Four times, 2 s apart, a request waits for 400 ms at `inner`, while another thread, or each of so
+/// many in turn, is in `compact()`, which waits for a peer.
+fn four_waits(
+    inner: &[(&'static str, &'static str, u32)],
+    wait: WaitKind,
+    turns: usize,
+) -> Finding {
+    let mut made: Capture = made::capture(WAITER, &["POST /entry"]);
+    made.meta.site = vec!["/lib/site-packages".to_owned()];
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.meta.to_ns = BEGIN + 8000 * MS;
+    let asks = stack(&mut made, &[&[VIEW], inner].concat());
+    let idle = stack(&mut made, &[("run", "/srv/ledger.py", 30)]);
+    let holds =
+        stack(&mut made, &[("run", "/srv/ledger.py", 31), ("compact", "/srv/ledger.py", 40)]);
+    let mut away = Vec::new();
+    let (mut waiting, mut holding) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for (i, at) in FOUR.into_iter().enumerate() {
+        made.requests.push(request(90 + i as u64, WAITER, BEGIN + at * MS, 410));
+        // A lock that is polled is many short pauses, an answer is one wait.
+        let pause_ms = if wait == WaitKind::Sleep { 50 } else { 399 };
+        away.extend((at + 1..at + 400).step_by(pause_ms).map(|t| (t, t + pause_ms as u64 - 1)));
+        waiting.extend((at + 21..at + 400).step_by(50).map(|t| (t, wait, asks)));
+        for (k, seen) in holding.iter_mut().enumerate() {
+            let inner = if k == i % turns { holds } else { idle };
+            let wait = if inner == holds { WaitKind::SocketRead } else { WaitKind::Sleep };
+            seen.extend((at..at + 400).step_by(20).map(|t| (t, wait, inner)));
+            seen.extend((at + 420..at + 1980).step_by(60).map(|t| (t, WaitKind::Sleep, idle)));
+        }
+    }
+    for i in 0..20 {
+        made.requests.push(request(200 + i, WAITER, BEGIN + (450 + i * 60) * MS, 2));
+    }
+    made.requests.sort_by_key(|r| r.begin_ns);
+    off(&mut made, WAITER, &away);
+    seen(&mut made, WAITER, &waiting);
+    HOLDERS.iter().zip(&holding).for_each(|(tid, samples)| seen(&mut made, *tid, samples));
+    let verdict = diagnose(&made, |_| 300 * MS);
+    verdict.findings.into_iter().next().expect("a finding")
+}
+
+fn name(place: Option<&diagnosis::Place>) -> Option<String> {
+    place.map(|place| place.short())
+}
+
+#[test]
+fn a_library_that_pauses_while_it_takes_a_lock_waits_for_the_lock() {
+    let inner = [
+        ("BaseFileLock.acquire", "/lib/site-packages/filelock/_api.py", 501),
+        ("_poll", "/lib/site-packages/filelock/_acquire.py", 177),
+    ];
+    let told = four_waits(&inner, WaitKind::Sleep, 1);
+    assert_eq!(told.cause.text(), "lock-wait", "{}", told.summary);
+    assert_eq!(name(told.place.as_ref()).as_deref(), Some("app.py:12 entry()"));
+    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
+    assert!(told.summary.contains("a lock that is asked for again and again"), "{}", told.summary);
+}
+
+#[test]
+fn a_library_that_pauses_elsewhere_sleeps() {
+    for library in ["/lib/site-packages/blocks/_api.py", "/lib/site-packages/limits/_api.py"] {
+        let told = four_waits(&[("Limiter.acquire", library, 501)], WaitKind::Sleep, 1);
+        assert_eq!(told.cause.text(), "sleep", "{}", told.summary);
+    }
+}
+
+#[test]
+fn an_answer_of_a_manager_to_acquire_is_a_lock() {
+    let inner = [
+        ("AcquirerProxy.__enter__", "/lib/multiprocessing/managers.py", 1079),
+        ("BaseProxy._callmethod", "/lib/multiprocessing/managers.py", 822),
+        ("Connection._recv", "/lib/multiprocessing/connection.py", 395),
+    ];
+    for turns in [1, 2] {
+        let told = four_waits(&inner, WaitKind::SocketRead, turns);
+        assert_eq!(told.cause.text(), "lock-wait", "{}", told.summary);
+        assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
+        assert_eq!(told.confidence, Confidence::Possible, "{}", told.summary);
+        let words = "a lock of a multiprocessing Manager";
+        assert!(told.summary.contains(words), "{}", told.summary);
+    }
+    // Any other call of the Manager's process is answered by that.
+    let told = four_waits(&inner[1..], WaitKind::SocketRead, 1);
+    assert_eq!(told.cause.text(), "downstream-wait", "{}", told.summary);
+}
