@@ -6,6 +6,8 @@
 //!
 //! What it promises: nothing raises it, and the order of the rows changes no level.
 
+use std::collections::{HashMap, HashSet};
+
 use analysis::thresholds;
 use analysis::timeline::State;
 
@@ -15,7 +17,7 @@ use crate::causes::{downstream_wait, lock_wait};
 use crate::claim::{Slice, Weighed};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
 use crate::explain::{Check, Threshold};
-use crate::facts::waiting;
+use crate::facts::{awaits, waiting};
 use crate::finding::Confidence;
 use crate::groups::{blame, Group};
 
@@ -114,6 +116,16 @@ const TABLE: &[Row] = &[
         id: "exact-times.least",
         measure: |f| Some(at_least(f.part(|w| w.slice.segment.exact), thresholds::exact_part())),
         lowers: |f| likely(why_estimates(f.judge, f.group)),
+    },
+    Row {
+        id: "",
+        measure: |f| unless(f.group.cause == Cause::EventLoopBlocked && awaited_peers(f)),
+        lowers: |_| {
+            likely(
+                "most requests awaited a peer meanwhile: whether it had answered, and the loop \
+                 delayed that, is not known",
+            )
+        },
     },
     Row {
         id: "seen-by-a-sample.least",
@@ -284,6 +296,29 @@ pub(crate) fn of(
         }
     }
     sure
+}
+
+/// Whether the tasks of most of the group's requests were seen to await a peer, and hardly anything
+/// else, in the time that the group claims: samples do not show that the answer had come.
+fn awaited_peers(f: &Basis<'_>) -> bool {
+    let cx = f.judge.cx;
+    let mut times: HashMap<usize, (u64, u64)> = HashMap::new();
+    for w in &f.group.slices {
+        let (from, to) = times.entry(w.request).or_insert((u64::MAX, 0));
+        *from = w.slice.segment.from_ns.min(*from);
+        *to = w.slice.segment.to_ns.max(*to);
+    }
+    let waits = |request: usize| {
+        let Some((from, to)) = times.get(&request) else { return false };
+        let id = f.judge.requests.slow[request].row.id;
+        let rows = cx.capture.awaits.get(&id).into_iter().flatten();
+        let rows = rows.filter(|row| (*from..*to).contains(&row.t_ns));
+        let all: Vec<_> = rows.collect();
+        let peers = all.iter().filter(|row| awaits::busy_outside(cx, row)).count();
+        peers > 1 && peers * 2 > all.len()
+    };
+    let awaiting: HashSet<usize> = times.keys().copied().filter(|r| waits(*r)).collect();
+    f.part(|w| awaiting.contains(&w.request)) > thresholds::half()
 }
 
 /// Why times are estimates.
