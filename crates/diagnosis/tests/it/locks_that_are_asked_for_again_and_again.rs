@@ -1,5 +1,6 @@
 //! Locks that wake nobody: a library asks for one again and again, with pauses; and one in the
-//! process of a multiprocessing Manager, which answers when it is free. The holder is a thread here.
+//! process of a multiprocessing Manager, which answers when it is free. The holder is a thread
+//! here.
 
 use crate::made;
 
@@ -14,8 +15,8 @@ const HOLDERS: [u32; 2] = [9, 10];
 const VIEW: (&str, &str, u32) = ("entry", "/srv/app.py", 12);
 const FOUR: [u64; 4] = [0, 2000, 4000, 6000];
 
-/// Four times, 2 s apart, a request waits for 400 ms at `inner`, while another thread, or each of so
-/// many in turn, is in `compact()`, which waits for a peer.
+/// Four times, 2 s apart, a request waits for 400 ms at `inner`, while another thread, or each of
+/// so many in turn, is in `compact()`, which waits for a peer.
 fn four_waits(
     inner: &[(&'static str, &'static str, u32)],
     wait: WaitKind,
