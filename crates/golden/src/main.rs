@@ -7,6 +7,7 @@
 //!                                    as it is: also if its verdict differs from the description
 //! golden list GLOB                   a line for each entry
 //! golden judge FILE                  the verdict on a stored or a plain capture
+//! golden large FILE MIB              writes a capture of that size, for measuring readers
 //! ```
 //! Each takes `--in FOLDER`; the default is tests/captures. Exit code 1: something is wrong or was
 //! not accepted, 2: wrong usage.
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 
 use golden::compare::side_by_side;
 use golden::damage::damaged;
+use golden::large;
 use golden::neutral;
 use golden::store::{self, packed, Claim, Entry, CAPTURE, DESCRIPTION, EXPECTED};
 use golden::trim::trimmed;
@@ -24,7 +26,7 @@ use golden::verdict::judge;
 
 const USAGE: &str =
     "golden accept GLOB [--yes] | pack CAPTURE DESCRIPTION [--as-it-is] | list GLOB | judge FILE \
-                     [--in FOLDER]";
+                     | large FILE MIB [--in FOLDER]";
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         }
         ["list", glob] => list(&folder, glob).map(|()| true),
         ["judge", file] => shown(Path::new(file)).map(|()| true),
+        ["large", file, mib] => large_one(Path::new(file), mib).map(|()| true),
         _ => {
             eprintln!("golden: found {words:?}, wanted {USAGE}");
             return ExitCode::from(2);
@@ -178,6 +181,15 @@ fn list(folder: &Path, glob: &str) -> Result<(), String> {
 
 fn shown(file: &Path) -> Result<(), String> {
     print!("{}", judge(&unpacked(file)?).text);
+    Ok(())
+}
+
+fn large_one(file: &Path, mib: &str) -> Result<(), String> {
+    let size = mib.parse().map_err(|_| format!("found {mib:?}, wanted a number of MiB"))?;
+    let out = std::fs::File::create(file).map_err(|error| failed(file, &error))?;
+    let made = large::write(std::io::BufWriter::with_capacity(1 << 20, out), size);
+    let (_, requests) = made.map_err(|error| failed(file, &error))?;
+    println!("{}: {requests} requests", file.display());
     Ok(())
 }
 
