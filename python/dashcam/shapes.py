@@ -397,6 +397,9 @@ class CaptureHead(TypedDict):
     common_horizon_ns: int
     sources: dict[str, str]
     losses: list[Loss]
+    observations_read: int | None
+    """None: all of them."""
+    observations: int | None
 
 
 class Requests(TypedDict):
@@ -412,6 +415,8 @@ class Requests(TypedDict):
     older: int
     worst_ms: float
     excess_ns: int
+    slow_examined: int
+    normal_examined: int
 
 
 class Suspect(TypedDict):

@@ -162,7 +162,7 @@ struct Ends<'c> {
 
 impl<'c> Ends<'c> {
     fn of(capture: &'c Capture) -> Ends<'c> {
-        let mut last_ns: HashMap<u32, u64> = HashMap::new();
+        let mut last_ns = capture.last_begun.clone();
         for row in capture.requests.iter().filter(|r| !r.on_loop) {
             let last = last_ns.entry(row.tid).or_default();
             *last = row.started_ns.max(*last);

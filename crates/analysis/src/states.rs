@@ -95,7 +95,8 @@ impl<'c> Threads<'c> {
     /// The time in which something is known of a thread's states: from its first sample or switch
     /// (not before the capture's window) to its end, or the capture's. None: nothing is known. The
     /// ring is written while it is copied, so some rows are later than the copy's begin. A thread
-    /// that was off the CPU at that moment is known up to it, and did not run from there on.
+    /// that was off the CPU at that moment is known up to it, and did not run from there on. Of a
+    /// part of a capture: what of it lies in the part.
     pub fn bounds(&self, tid: u32) -> Option<(u64, u64)> {
         let sample = self.capture.samples.get(&tid).and_then(|s| s.first());
         let off = self.capture.off_cpu.get(&tid).and_then(|o| o.first());
@@ -108,6 +109,10 @@ impl<'c> Threads<'c> {
             let off = self.capture.off_cpu.get(&tid).and_then(|o| o.last());
             let last = [sample.map_or(0, |s| s.t_ns), off.map_or(0, |o| o.in_ns)];
             to_ns = last.into_iter().fold(self.capture.meta.to_ns, u64::max).min(to_ns);
+        }
+        let (mut from_ns, mut to_ns) = (from_ns, to_ns);
+        if let Some(part) = self.capture.part {
+            (from_ns, to_ns) = (from_ns.max(part.from_ns), to_ns.min(part.to_ns));
         }
         (from_ns < to_ns).then_some((from_ns, to_ns))
     }

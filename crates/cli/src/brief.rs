@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use capture::judged::Judged;
-use capture::read::{Capture, Wanted};
+use capture::read::Capture;
 use diagnosis::{thousands, Diagnosis};
 use serde_json::Value;
 
 use crate::columns::plain;
-use crate::read::{default_rules, open_for};
+use crate::read::{default_rules, open_judged};
 
 /// Fields are empty where nothing is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Brief {
 impl Brief {
     /// Judges a capture by its own rules, and looks its fingerprint up in the list of captures.
     pub fn of_file(file: &Path, log: Option<&Path>) -> Result<Brief, ExitCode> {
-        let (file, capture) = open_for(file, Wanted::Causes)?;
+        let (file, capture) = open_judged(file, None)?;
         Ok(Brief::of(&capture, &file, log))
     }
 

@@ -1,7 +1,8 @@
 //! `dashcam export`: a capture in a format that other tools open.
 //!
 //! How it works: the export goes to the file of `-o`; else to stdout when stdout is a pipe or a
-//! file; else, at a terminal, to a file beside the capture, whose name is printed.
+//! file; else, at a terminal, to a file beside the capture, whose name is printed. The capture is
+//! read in parts, each written before the next is read.
 //!
 //! What it promises: a file is there whole or not at all, even after an interruption.
 
@@ -12,10 +13,11 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use export::{Chosen, Format, Options, Value};
 
-use crate::exit_code::{NOTHING, USAGE};
-use crate::export_shared::{not_written, open, Asked};
+use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::export_shared::{not_written, Asked};
 use crate::output::{same, write};
 use crate::parquet;
+use crate::parts::{self, Opened};
 use crate::progress;
 use crate::read::judged_by;
 
@@ -92,11 +94,11 @@ pub fn export(path: &Path, to: To, asked: Asked, output: Option<&Path>) -> ExitC
     if asked.refused(format.name(), format.has_one_value()) {
         return ExitCode::from(USAGE);
     }
-    let (file, capture) = match open(path) {
+    let mut opened = match parts::open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let rules = match judged_by(&capture, None) {
+    let rules = match judged_by(&opened.capture, None) {
         Ok(rules) => rules,
         Err(code) => return code,
     };
@@ -106,14 +108,11 @@ pub fn export(path: &Path, to: To, asked: Asked, output: Option<&Path>) -> ExitC
         all_threads: asked.all_threads,
         limit_ns: &|name: &str| rules.limit_ns(name),
     };
-    match options.check(&capture) {
-        Ok(note) => note.iter().for_each(|note| eprintln!("dashcam: --requests: {note}")),
-        Err(nothing) => {
-            let file = file.display();
-            eprintln!("dashcam: --requests: {file}: {nothing}; `dashcam show` lists what it has");
-            return ExitCode::from(NOTHING);
-        }
+    if let Err(code) = check(&mut opened, &options) {
+        return code;
     }
+    let file = opened.file.clone();
+    opened.reports_damage = true;
     let place = match place(&file, format, output, io::stdout().is_terminal()) {
         Ok(place) => place,
         Err(wrong) => {
@@ -122,8 +121,10 @@ pub fn export(path: &Path, to: To, asked: Asked, output: Option<&Path>) -> ExitC
         }
     };
     progress::stage(format!("writing {}", format.name()));
-    let fill = |mut out: &mut dyn Write| {
-        export::write(&capture, format, &options, &mut out, &mut progress::at)
+    let mut fill = |mut out: &mut dyn Write| {
+        opened.each(&mut |all| {
+            export::write_parts(all, format, &options, &mut out, &mut progress::at)
+        })
     };
     let written = match &place {
         Place::Stdout => {
@@ -147,6 +148,41 @@ pub fn export(path: &Path, to: To, asked: Asked, output: Option<&Path>) -> ExitC
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Whether there is something of the requests that were asked for; else reports what is missing.
+fn check(opened: &mut Opened, options: &Options<'_>) -> Result<(), ExitCode> {
+    if options.requests == Chosen::Everything {
+        return Ok(());
+    }
+    progress::stage("looking for requests");
+    let mut found = Vec::new();
+    let read = opened.each(&mut |all| {
+        while (all.next)(&mut all.capture)? {
+            found.push(options.check(&all.capture));
+        }
+        Ok(())
+    });
+    progress::clear();
+    let read = read.and_then(|()| opened.again());
+    let file = opened.file.display();
+    if let Err(error) = read {
+        eprintln!("dashcam: {file}: {error}");
+        return Err(ExitCode::from(UNREADABLE));
+    }
+    let notes: Vec<Option<&str>> = found.iter().flatten().copied().collect();
+    match (notes.first(), found.pop()) {
+        (None, Some(Err(nothing))) => {
+            eprintln!("dashcam: --requests: {file}: {nothing}; `dashcam show` lists what it has");
+            Err(ExitCode::from(NOTHING))
+        }
+        // What limits the export does so if it is true of every part.
+        (Some(Some(note)), _) if notes.iter().all(Option::is_some) => {
+            eprintln!("dashcam: --requests: {note}");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn place(

@@ -21,6 +21,7 @@ mod others;
 mod output;
 mod pages;
 mod parquet;
+mod parts;
 mod post;
 mod progress;
 mod python;

@@ -12,13 +12,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use capture::read::{Capture, Wanted};
+use capture::read::Capture;
 use diagnosis::Diagnosis;
 use serde_json::{json, Value};
 use trigger::Rules;
 
 use crate::columns::{plain, utc};
-use crate::read::{captures_in, default_rules};
+use crate::read::{captures_in, default_rules, judged_parts};
 
 /// Some 20 ms each.
 const MOST_READ: usize = 32;
@@ -76,7 +76,7 @@ impl Others {
                 files += 1;
                 left -= bytes;
             }
-            match wanted.then(|| Capture::open_for(&path, Wanted::Causes, &mut |_, _| ())) {
+            match wanted.then(|| judged_parts(&path, slow, &mut |_, _| ())) {
                 Some(Ok(capture)) if capture.meta.service != main.capture.meta.service => (),
                 Some(Ok(mut capture)) => {
                     // Native places get their names, and so the same fingerprint, only from the

@@ -47,16 +47,39 @@ pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
     open_for(path, Wanted::All)
 }
 
+/// Opens what a diagnosis by these rules needs of a capture, else by its own rules.
+pub fn open_judged(path: &Path, rules: Option<&Rules>) -> Result<(PathBuf, Capture), ExitCode> {
+    open_by(path, |file| judged_parts(file, rules, &mut progress::at))
+}
+
+/// The same of one file, without reports on stderr.
+pub fn judged_parts(
+    file: &Path,
+    rules: Option<&Rules>,
+    at: &mut dyn FnMut(u64, u64),
+) -> Result<Capture, ReadError> {
+    let choose = |capture: &Capture| match rules {
+        Some(rules) => diagnosis::wanted(capture, |name| rules.limit_ns(name)),
+        None => {
+            let rules = default_rules(capture);
+            diagnosis::wanted(capture, |name| rules.limit_ns(name))
+        }
+    };
+    Capture::open_judged(file, &choose, at)
+}
+
 /// Opens the wanted parts of a capture.
 pub fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitCode> {
-    let file = if path.is_dir() { newest(path)? } else { path.to_owned() };
-    // Opening a pipe would block, and it cannot be read twice.
-    if std::fs::metadata(&file).is_ok_and(|found| found.file_type().is_fifo()) {
-        eprintln!("dashcam: {}: is a pipe, wanted a capture (FILE.dashcam)", file.display());
-        return Err(ExitCode::from(UNREADABLE));
-    }
+    open_by(path, |file| Capture::open_for(file, wanted, &mut progress::at))
+}
+
+fn open_by(
+    path: &Path,
+    read: impl FnOnce(&Path) -> Result<Capture, ReadError>,
+) -> Result<(PathBuf, Capture), ExitCode> {
+    let file = file_of(path)?;
     progress::stage(format!("reading {}", file.display()));
-    match Capture::open_for(&file, wanted, &mut progress::at) {
+    match read(&file) {
         Ok(mut capture) => {
             progress::stage("naming native stacks");
             symbols::name_native(&mut capture).iter().for_each(|note| progress::note(note));
@@ -65,13 +88,29 @@ pub fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitC
         }
         Err(error) => {
             progress::clear();
-            match &error {
-                ReadError::Io(_, why) => unreadable(&file, why),
-                _ => eprintln!("dashcam: {}: {error}", file.display()),
-            }
-            Err(ExitCode::from(UNREADABLE))
+            Err(failed(&file, &error))
         }
     }
+}
+
+/// The capture that an argument names: itself, or the newest in a folder.
+pub fn file_of(path: &Path) -> Result<PathBuf, ExitCode> {
+    let file = if path.is_dir() { newest(path)? } else { path.to_owned() };
+    // Opening a pipe would block, and it cannot be read twice.
+    if std::fs::metadata(&file).is_ok_and(|found| found.file_type().is_fifo()) {
+        eprintln!("dashcam: {}: is a pipe, wanted a capture (FILE.dashcam)", file.display());
+        return Err(ExitCode::from(UNREADABLE));
+    }
+    Ok(file)
+}
+
+/// Reports on stderr why a file could not be read.
+pub fn failed(file: &Path, error: &ReadError) -> ExitCode {
+    match error {
+        ReadError::Io(_, why) => unreadable(file, why),
+        _ => eprintln!("dashcam: {}: {error}", file.display()),
+    }
+    ExitCode::from(UNREADABLE)
 }
 
 /// The newest capture in a folder, by time of writing.

@@ -7,25 +7,33 @@
 //!
 //! What it promises: lists are bounded, and the rest is counted.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::{ms_text, thousands};
-use tables::summary::{self, by_name, request_ms};
+use tables::summary::{self, request_ms};
 
 use crate::brief::Brief;
 use crate::columns::{columns, plain};
-use crate::exit_code::NOTHING;
-use crate::read::{default_rules, open};
+use crate::exit_code::{NOTHING, UNREADABLE};
+use crate::parts::{self, Opened};
+use crate::read::{default_rules, file_of, open, open_judged};
 use crate::{show_metrics, show_request, show_tree};
 
+/// A capture up to this size is read in whole.
+const SMALL_BYTES: u64 = 16 << 20;
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
 /// Names of requests listed; the rest are counted.
 const MOST_NAMES: usize = 20;
 /// Shorter collections of a request are only counted.
 const SHORT_GC_NS: u64 = 100_000;
+
+/// Time before and behind a request that is read with it.
+const AROUND_NS: u64 = 1_000_000_000;
 
 /// Selects a request of a capture.
 #[derive(Clone, Copy)]
@@ -37,13 +45,28 @@ pub enum One {
 }
 
 impl One {
-    fn of(self, capture: &Capture) -> Option<&RequestRow> {
-        let mut all = capture.requests.iter();
-        let took = |request: &&RequestRow| request_ms(capture, request);
-        match self {
-            One::Slowest => all.max_by(|a, b| took(a).total_cmp(&took(b))),
-            One::Id(id) => all.find(|request| request.id == id),
-        }
+    /// The request in a capture that is read in parts: its id, begin, end.
+    fn find(self, opened: &mut Opened) -> io::Result<Option<(u64, u64, u64)>> {
+        let mut found: Option<(u64, u64, u64)> = None;
+        opened.each(&mut |all| {
+            while (all.next)(&mut all.capture)? {
+                let capture = &all.capture;
+                let own = capture.requests.iter().filter(|r| capture.owns(r.begin_ns));
+                for row in own {
+                    let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
+                    let longest = found.map_or(0, |(_, begin_ns, end_ns)| end_ns - begin_ns);
+                    let is_it = match self {
+                        One::Slowest => found.is_none() || end_ns - row.begin_ns >= longest,
+                        One::Id(id) => row.id == id,
+                    };
+                    if is_it {
+                        found = Some((row.id, row.begin_ns, end_ns));
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     fn missing(self) -> String {
@@ -67,27 +90,55 @@ pub enum Form {
 
 /// Prints time covered, requests, threads, sources, losses; of one request where its time went.
 pub fn show(path: &Path, form: Form, one: Option<One>) -> ExitCode {
-    let as_json = form == Form::Json;
-    let (file, capture) = match open(path) {
-        Ok(found) => found,
-        Err(code) => return code,
+    let shown = match one {
+        Some(one) => show_one(path, form, one),
+        None if form == Form::Json => open(path).map(|(file, capture)| {
+            println!("{:#}", summary::to_json(&capture, &file.display().to_string()));
+        }),
+        None => show_all(path),
     };
-    if let Some(one) = one {
-        let Some(request) = one.of(&capture) else {
-            eprintln!("dashcam: {}: {}", file.display(), one.missing());
-            return ExitCode::from(NOTHING);
-        };
-        match form {
-            Form::Json => println!("{:#}", show_request::to_json(&capture, request)),
-            Form::All => print_request(&capture, request),
-            Form::Screen => print!("{}", show_tree::to_text(&capture, request)),
-        }
-    } else if as_json {
-        println!("{:#}", summary::to_json(&capture, &file.display().to_string()));
-    } else {
-        print(&capture, &file);
+    match shown {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(code) => code,
     }
-    ExitCode::SUCCESS
+}
+
+/// Of a capture that is not small only what a verdict needs is in memory.
+fn show_all(path: &Path) -> Result<(), ExitCode> {
+    let file = file_of(path)?;
+    let small = std::fs::metadata(&file).is_ok_and(|found| found.len() <= SMALL_BYTES);
+    let (file, capture) = if small { open(&file)? } else { open_judged(&file, None)? };
+    print(&capture, &file);
+    Ok(())
+}
+
+fn show_one(path: &Path, form: Form, one: One) -> Result<(), ExitCode> {
+    let mut opened = parts::open(path)?;
+    let file = opened.file.clone();
+    let failed = |error: io::Error| {
+        eprintln!("dashcam: {}: {error}", file.display());
+        ExitCode::from(UNREADABLE)
+    };
+    let found = one.find(&mut opened).map_err(failed)?;
+    let Some((id, begin_ns, end_ns)) = found else {
+        eprintln!("dashcam: {}: {}", file.display(), one.missing());
+        return Err(ExitCode::from(NOTHING));
+    };
+    if !opened.is_one() {
+        let (from_ns, to_ns) = (begin_ns.saturating_sub(AROUND_NS), end_ns + AROUND_NS);
+        opened.between(from_ns, to_ns).map_err(failed)?;
+    }
+    let capture = &opened.capture;
+    let Some(request) = capture.requests.iter().find(|request| request.id == id) else {
+        eprintln!("dashcam: {}: {}", file.display(), one.missing());
+        return Err(ExitCode::from(NOTHING));
+    };
+    match form {
+        Form::Json => println!("{:#}", show_request::to_json(capture, request)),
+        Form::All => print_request(capture, request),
+        Form::Screen => print!("{}", show_tree::to_text(capture, request)),
+    }
+    Ok(())
 }
 
 fn print(capture: &Capture, file: &Path) {
@@ -128,16 +179,22 @@ fn print(capture: &Capture, file: &Path) {
 
 /// Requests by name, the most frequent first.
 fn print_requests(capture: &Capture) {
-    println!("Requests: {}", thousands(capture.requests.len() as u64));
+    let times = |r: &RequestRow| u64::from(r.times);
+    let all = capture.requests.iter().map(times).sum();
+    println!("Requests: {}", thousands(all));
+    if capture.requests.len() as u64 != all {
+        let some = thousands(capture.requests.len() as u64);
+        println!("  times under the 99th percentile are of {some} of them");
+    }
     let rules = default_rules(capture);
-    let mut names: Vec<(&str, Vec<f64>)> = by_name(capture).into_iter().collect();
-    names.sort_by_key(|(_, times)| std::cmp::Reverse(times.len()));
+    let mut names: Vec<(&str, Vec<(f64, u64)>)> = weighed(capture).into_iter().collect();
+    names.sort_by_key(|(_, times)| std::cmp::Reverse(count(times)));
     let left_out = names.len().saturating_sub(MOST_NAMES);
     let rows = names.iter().take(MOST_NAMES).map(|(name, times)| {
         let limit_ms = rules.limit_ns(name) as f64 / 1e6;
-        let slow = times.iter().filter(|ms| **ms > limit_ms).count();
+        let slow = times[times.partition_point(|(ms, _)| *ms <= limit_ms)..].to_vec();
         let of = |share: f64| ms_text(percentile(times, share));
-        let counts = [times.len(), slow].map(|count| thousands(count as u64));
+        let counts = [count(times), count(&slow)].map(thousands);
         let times = [of(0.5), of(0.95), of(0.99), of(1.0)];
         counts.into_iter().chain(times).chain([plain(name)]).collect()
     });
@@ -151,15 +208,35 @@ fn print_requests(capture: &Capture) {
     }
 }
 
+/// Times of requests in ms, sorted, each with how many took about that, by name.
+fn weighed(capture: &Capture) -> BTreeMap<&str, Vec<(f64, u64)>> {
+    let mut names: BTreeMap<&str, Vec<(f64, u64)>> = BTreeMap::new();
+    for request in &capture.requests {
+        let row = (request_ms(capture, request), u64::from(request.times));
+        names.entry(capture.name(request.name)).or_default().push(row);
+    }
+    names.values_mut().for_each(|times| times.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    names
+}
+
+fn count(times: &[(f64, u64)]) -> u64 {
+    times.iter().map(|(_, count)| count).sum()
+}
+
 fn indented(mut row: Vec<String>) -> Vec<String> {
     row.iter_mut().take(1).for_each(|first| first.insert_str(0, "  "));
     row
 }
 
 /// The smallest time that is not exceeded by this share of the sorted times.
-pub fn percentile(times: &[f64], share: f64) -> f64 {
-    let at = (times.len() as f64 * share).ceil() as usize;
-    times.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
+pub fn percentile(times: &[(f64, u64)], share: f64) -> f64 {
+    let at = ((count(times) as f64 * share).ceil() as u64).max(1);
+    let mut before = 0;
+    let mut reaches = times.iter().skip_while(|(_, count)| {
+        before += count;
+        before < at
+    });
+    reaches.next().map_or(0.0, |(ms, _)| *ms)
 }
 
 /// Everything that all threads did while a request ran, by time.
@@ -226,7 +303,8 @@ fn print_request(capture: &Capture, request: &RequestRow) {
 
 /// Spans that had not ended, the oldest first.
 fn print_open_spans(capture: &Capture) {
-    let open: Vec<&SpanRow> = capture.spans.iter().filter(|s| s.open).collect();
+    let open = capture.spans.iter().filter(|s| s.open).chain(&capture.open_spans);
+    let open: Vec<&SpanRow> = open.collect();
     if open.is_empty() {
         return;
     }
@@ -247,7 +325,10 @@ fn print_threads(capture: &Capture) {
     rows.sort_by_key(|c| std::cmp::Reverse(c.read));
     println!("      tid  records  older  missing  dropped  samples  name");
     for row in rows.iter().take(MOST_THREADS) {
-        let samples = capture.samples.get(&row.tid).map_or(0, Vec::len);
+        let samples = match &capture.excerpt {
+            Some(excerpt) => excerpt.samples.get(&row.tid).map_or(0, |count| *count as usize),
+            None => capture.samples.get(&row.tid).map_or(0, Vec::len),
+        };
         println!(
             "  {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}  {}",
             row.tid,

@@ -365,9 +365,13 @@ mod tests {
 
     #[test]
     fn shares_of_sorted_times() {
-        let times: Vec<f64> = (1..=200).map(f64::from).collect();
+        let times: Vec<(f64, u64)> = (1..=200).map(|ms| (f64::from(ms), 1)).collect();
         let of = |share| crate::show::percentile(&times, share);
         assert_eq!((of(0.5), of(0.95), of(0.99), of(1.0)), (100.0, 190.0, 198.0, 200.0));
         assert_eq!(crate::show::percentile(&[], 0.5), 0.0);
+        // One that stands for several counts as often.
+        let few = [(1.0, 97), (7.0, 2), (9.0, 1)];
+        let of = |share| crate::show::percentile(&few, share);
+        assert_eq!((of(0.5), of(0.97), of(0.98), of(0.99), of(1.0)), (1.0, 1.0, 7.0, 7.0, 9.0));
     }
 }

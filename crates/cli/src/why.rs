@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use capture::read::Wanted;
 use serde_json::Value;
 
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
-use crate::read::{captures_in, judged_by, open_for, parsed};
+use crate::read::{captures_in, judged_by, open_judged, parsed};
 use crate::{progress, screen};
 
 /// The form in which a verdict is printed.
@@ -150,7 +149,8 @@ fn verdict(
     explain: bool,
     json: &mut Option<Value>,
 ) -> Result<ExitCode, ExitCode> {
-    let (file, capture) = open_for(path, Wanted::Causes)?;
+    let given = slow.map(parsed).transpose()?;
+    let (file, capture) = open_judged(path, given.as_ref())?;
     let rules = judged_by(&capture, slow)?;
     progress::stage("looking for causes");
     let limit_ns = |name: &str| rules.limit_ns(name);

@@ -103,6 +103,8 @@ pub struct Diagnosis<'c> {
     pub endless: usize,
     /// Slow requests older than the time the capture covers: not judged, nor counted.
     pub older: usize,
+    /// How many slow and how many normal requests the findings rest on.
+    pub examined: (usize, usize),
     /// Findings, largest share first.
     pub findings: Vec<Finding>,
     /// Part of the excess no finding explains.

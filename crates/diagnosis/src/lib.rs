@@ -63,7 +63,7 @@ pub use context::Context;
 pub use critical_path::divided;
 pub use doing::Doing;
 pub use finding::{Confidence, Diagnosis, Evidence, Finding};
-pub use judge::{diagnose, diagnose_explained, diagnose_in_order};
+pub use judge::{diagnose, diagnose_explained, diagnose_in_order, wanted};
 pub use order::Order;
 pub use render::explanation_text::to_explanation;
 pub use render::json::to_json;

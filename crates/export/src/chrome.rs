@@ -15,56 +15,22 @@
 //! Missing on purpose: samples of stacks, which have no place in the format; a state names its
 //! innermost frame.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use analysis::states::Threads;
 use capture::read::Capture;
 use serde_json::json;
 
+use crate::part_writer::PartWriter;
 use crate::scene::{self, Arg, Args, Slice, Stand, Track};
 use crate::{notes, Progress};
 
 /// Added to a thread's id for its states. Linux gives ids below 4,194,304.
 const STATES_OF: u64 = 1_000_000_000;
 
-/// Writes the trace.
-pub fn write(
-    capture: &Capture,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    let threads = Threads::new(capture);
-    let mut events = Events {
-        out,
-        pid: capture.meta.pid,
-        zero_ns: capture.meta.start_ns,
-        any: false,
-        spare: Vec::new(),
-        flows: HashMap::new(),
-    };
-    events.out.write_all(b"{\"traceEvents\":[")?;
-    let name = format!("{} {}", capture.meta.service, capture.meta.pid);
-    events.named("process_name", 0, |args| args.text("name", &name))?;
-    scene::tracks(&threads, progress, &mut |track| events.track(&track))?;
-    for counter in scene::counters(capture) {
-        for (t_ns, value) in counter.points {
-            let mut event = events.event("C", counter.name, "vital", t_ns);
-            event.object("args", |args| args.number("value", value));
-            events.push(event)?;
-        }
-    }
-    let other = json!({
-        "clock": "CLOCK_MONOTONIC",
-        "zero_ns": capture.meta.start_ns,
-        "zero_epoch_ns": capture.meta.start_epoch_ns,
-        "notes": notes::of(&threads).join("\n"),
-    });
-    write!(events.out, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{other}}}\n")?;
-    events.out.flush()
-}
-
-struct Events<'o> {
+/// The writer of the trace.
+pub(crate) struct Events<'o> {
     out: &'o mut dyn Write,
     pid: u32,
     zero_ns: u64,
@@ -73,6 +39,58 @@ struct Events<'o> {
     spare: Vec<u8>,
     /// Where a flow begins, kept until its target slice comes: when, on which thread.
     flows: HashMap<u64, (u64, u32)>,
+    /// Threads whose names are written.
+    named: HashSet<u64>,
+    kept: scene::Kept,
+}
+
+impl<'o> Events<'o> {
+    pub(crate) fn new(out: &'o mut dyn Write) -> Events<'o> {
+        Events {
+            out,
+            pid: 0,
+            zero_ns: 0,
+            any: false,
+            spare: Vec::new(),
+            flows: HashMap::new(),
+            named: HashSet::new(),
+            kept: scene::Kept::default(),
+        }
+    }
+}
+
+impl PartWriter for Events<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        let threads = Threads::new(capture);
+        if !self.any {
+            (self.pid, self.zero_ns) = (capture.meta.pid, capture.meta.start_ns);
+            self.out.write_all(b"{\"traceEvents\":[")?;
+            let name = format!("{} {}", capture.meta.service, capture.meta.pid);
+            self.named("process_name", 0, |args| args.text("name", &name))?;
+        }
+        let mut kept = std::mem::take(&mut self.kept);
+        scene::tracks(&threads, &mut kept, progress, &mut |track| self.track(&track))?;
+        self.kept = kept;
+        for counter in scene::counters(capture) {
+            for (t_ns, value) in counter.points {
+                let mut event = self.event("C", counter.name, "vital", t_ns);
+                event.object("args", |args| args.number("value", value));
+                self.push(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, capture: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        let other = json!({
+            "clock": "CLOCK_MONOTONIC",
+            "zero_ns": capture.meta.start_ns,
+            "zero_epoch_ns": capture.meta.start_epoch_ns,
+            "notes": notes::of(&Threads::new(capture)).join("\n"),
+        });
+        write!(self.out, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{other}}}\n")?;
+        self.out.flush()
+    }
 }
 
 impl Events<'_> {
@@ -83,13 +101,15 @@ impl Events<'_> {
             Stand::Requests | Stand::Awaits | Stand::Overflow(_) => None,
         };
         if let Some(tid) = tid {
-            self.named("thread_name", tid, |args| args.text("name", &track.name))?;
-            // States below their thread.
-            let order = match track.stand {
-                Stand::States(tid) => u64::from(tid) * 2 + 1,
-                _ => tid * 2,
-            };
-            self.named("thread_sort_index", tid, |args| args.number("sort_index", order))?;
+            if self.named.insert(tid) {
+                self.named("thread_name", tid, |args| args.text("name", &track.name))?;
+                // States below their thread.
+                let order = match track.stand {
+                    Stand::States(tid) => u64::from(tid) * 2 + 1,
+                    _ => tid * 2,
+                };
+                self.named("thread_sort_index", tid, |args| args.number("sort_index", order))?;
+            }
             track.slices.iter().try_for_each(|slice| self.complete(tid, slice))?;
         } else {
             self.asynchronous(track)?;

@@ -14,41 +14,55 @@ use analysis::words;
 use capture::read::Capture;
 
 use crate::frames::{self, Frames};
+use crate::part_writer::PartWriter;
 use crate::{weights, Progress, Value};
 
-/// Writes one line a stack, sorted; stacks of value 0 are left out.
-pub fn write(
-    capture: &Capture,
+/// The writer of one line a stack, sorted; stacks of value 0 are left out.
+pub(crate) struct Lines<'o> {
     value: Value,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    let threads = Threads::new(capture);
-    let mut sums: HashMap<(Option<u32>, u32), u64> = HashMap::new();
-    for (done, tid) in threads.ids().enumerate() {
-        progress(done as u64, threads.ids().len() as u64);
-        for weighted in weights::of_thread(&threads, tid) {
-            // Without stacks, threads differ by their names only.
-            let stack = weighted.stack();
-            let by = if stack.unwrap_or(0) == 0 { tid } else { 0 };
-            let sum = sums.entry((stack, by)).or_default();
-            *sum = sum.saturating_add(weighted.value(value));
+    out: &'o mut dyn Write,
+    sums: HashMap<(Option<u32>, u32), u64>,
+}
+
+impl<'o> Lines<'o> {
+    pub(crate) fn new(value: Value, out: &'o mut dyn Write) -> Lines<'o> {
+        Lines { value, out, sums: HashMap::new() }
+    }
+}
+
+impl PartWriter for Lines<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        let threads = Threads::new(capture);
+        for (done, tid) in threads.ids().enumerate() {
+            progress(done as u64, threads.ids().len() as u64);
+            for weighted in weights::of_thread(&threads, tid) {
+                // Without stacks, threads differ by their names only.
+                let stack = weighted.stack();
+                let by = if stack.unwrap_or(0) == 0 { tid } else { 0 };
+                let sum = self.sums.entry((stack, by)).or_default();
+                *sum = sum.saturating_add(weighted.value(self.value));
+            }
         }
+        Ok(())
     }
-    // Stacks that differ only in what is not shown are one line.
-    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    // In an order of their own, so that a cut, if one is needed, always removes the same stacks.
-    let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_unstable();
-    let mut frames = Frames::new(capture);
-    for ((stack, tid), sum) in sums.into_iter().filter(|(_, sum)| *sum > 0) {
-        let line = lines.entry(line(&threads, &mut frames, stack, tid)).or_default();
-        *line = line.saturating_add(sum);
+
+    fn finish(&mut self, capture: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        let threads = Threads::new(capture);
+        // Stacks that differ only in what is not shown are one line.
+        let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+        // In an order of their own, so that a cut always removes the same stacks.
+        let mut sums: Vec<_> = std::mem::take(&mut self.sums).into_iter().collect();
+        sums.sort_unstable();
+        let mut frames = Frames::new(capture);
+        for ((stack, tid), sum) in sums.into_iter().filter(|(_, sum)| *sum > 0) {
+            let line = lines.entry(line(&threads, &mut frames, stack, tid)).or_default();
+            *line = line.saturating_add(sum);
+        }
+        for (line, sum) in lines {
+            writeln!(self.out, "{line} {sum}")?;
+        }
+        self.out.flush()
     }
-    for (line, sum) in lines {
-        writeln!(out, "{line} {sum}")?;
-    }
-    out.flush()
 }
 
 fn line(threads: &Threads<'_>, frames: &mut Frames<'_>, stack: Option<u32>, tid: u32) -> String {

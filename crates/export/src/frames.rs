@@ -30,6 +30,16 @@ impl<'c> Frames<'c> {
         Frames { capture, left: MOST_FRAMES }
     }
 
+    /// For the next part of a capture, after so many frames of the parts before.
+    pub fn after(capture: &'c Capture, written: usize) -> Frames<'c> {
+        Frames { capture, left: MOST_FRAMES.saturating_sub(written) }
+    }
+
+    /// How many frames were given out so far.
+    pub fn written(&self) -> usize {
+        MOST_FRAMES - self.left
+    }
+
     /// The frames of a stack, innermost first; empty when there are none.
     pub fn of(&mut self, stack: u32) -> Vec<Frame<'c>> {
         let most = if self.left > FEW_FRAMES { self.left } else { FEW_FRAMES };

@@ -16,6 +16,7 @@ use capture::read::Capture;
 use format::metric::Numbers as Told;
 
 use crate::attributes::{attributes, put};
+use crate::part_writer::PartWriter;
 use crate::spans::Spans;
 use crate::{notes, Progress};
 
@@ -37,21 +38,32 @@ pub enum Signal {
     Metrics,
 }
 
-/// Writes one signal.
-pub fn write(
-    capture: &Capture,
+/// The writer of one signal.
+pub(crate) struct Messages<'o> {
     signal: Signal,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    messages(capture, signal, progress, &mut |_, body| out.write_all(body))?;
-    out.flush()
+    out: &'o mut dyn Write,
+}
+
+impl<'o> Messages<'o> {
+    pub(crate) fn new(signal: Signal, out: &'o mut dyn Write) -> Messages<'o> {
+        Messages { signal, out }
+    }
+}
+
+impl PartWriter for Messages<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        messages(capture, self.signal, progress, &mut |_, body| self.out.write_all(body))
+    }
+
+    fn finish(&mut self, _: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Called for each message: its number of spans or points, and its bytes.
 pub type Each<'e> = dyn FnMut(usize, &[u8]) -> io::Result<()> + 'e;
 
-/// One signal, in messages of a size that a collector takes.
+/// One signal, in messages of a size that a collector takes; of a part of a capture, what is its.
 pub fn messages(
     capture: &Capture,
     signal: Signal,

@@ -20,6 +20,7 @@ use prost::Message;
 
 use crate::frames::Frames;
 use crate::options::{Chosen, Options, Speeds};
+use crate::part_writer::PartWriter;
 use crate::weights::{self, Weighted};
 use crate::{notes, Progress};
 
@@ -123,17 +124,44 @@ pub struct Function {
     pub start_line: i64,
 }
 
-/// Writes the profile of the chosen requests and threads.
-pub fn write(
-    capture: &Capture,
-    options: &Options<'_>,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    let profile = profile(capture, options, progress);
-    let mut packed = GzEncoder::new(out, Compression::default());
-    packed.write_all(&profile.encode_to_vec())?;
-    packed.finish()?.flush()
+/// Bytes of the profile that are gathered before they are packed.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// The writer of the profile of the chosen requests and threads, packed.
+pub(crate) struct Packed<'o> {
+    options: Options<'o>,
+    known: Known,
+    out: GzEncoder<&'o mut dyn Write>,
+}
+
+impl<'o> Packed<'o> {
+    pub(crate) fn new(options: Options<'o>, out: &'o mut dyn Write) -> Packed<'o> {
+        let out = GzEncoder::new(out, Compression::default());
+        Packed { options, known: Known::new(), out }
+    }
+}
+
+impl PartWriter for Packed<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        part(capture, &self.options, &mut self.known, &mut self.out, progress)
+    }
+
+    fn finish(&mut self, capture: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        self.known.finish(capture, &self.options.notes());
+        self.out.write_all(&self.known.bytes)?;
+        self.out.try_finish()?;
+        self.out.get_mut().flush()
+    }
+}
+
+/// The profile of a capture in memory, not packed.
+pub fn profile(capture: &Capture, options: &Options<'_>, progress: &mut Progress<'_>) -> Profile {
+    let (mut known, mut out) = (Known::new(), Vec::new());
+    // Writing to memory does not fail, and what is written is a profile.
+    let _ = part(capture, options, &mut known, &mut out, progress);
+    known.finish(capture, &options.notes());
+    out.append(&mut known.bytes);
+    Profile::decode(&*out).unwrap_or_default()
 }
 
 /// The key of an entry in the profile.
@@ -150,8 +178,14 @@ struct Key {
     task: u32,
 }
 
-/// The same, not packed.
-pub fn profile(capture: &Capture, options: &Options<'_>, progress: &mut Progress<'_>) -> Profile {
+/// Adds the samples of a part to the profile.
+fn part(
+    capture: &Capture,
+    options: &Options<'_>,
+    known: &mut Known,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> io::Result<()> {
     let contexts = Contexts::new(capture);
     let threads = Threads::new(capture);
     let speeds = Speeds::of(capture, options.limit_ns);
@@ -178,11 +212,16 @@ pub fn profile(capture: &Capture, options: &Options<'_>, progress: &mut Progress
             }
         }
     }
-    let mut made = Maker::new(&threads, speeds);
+    let mut made = Maker::new(&threads, speeds, known);
     for (key, values) in &sums {
         made.sample(key, *values);
+        if made.known.bytes.len() >= BUFFER_BYTES {
+            out.write_all(&made.known.bytes)?;
+            made.known.bytes.clear();
+        }
     }
-    made.finish(&options.notes())
+    made.known.frames = made.frames.written();
+    Ok(())
 }
 
 fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
@@ -206,34 +245,33 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
     }
 }
 
-struct Maker<'t, 'c> {
-    threads: &'t Threads<'c>,
-    capture: &'c Capture,
-    traces: Traces,
-    speeds: Speeds,
-    profile: Profile,
-    frames: Frames<'c>,
+/// What is in the profile already, of all parts so far. Entries are written when they are needed
+/// first, so only their numbers are kept.
+struct Known {
+    /// What is written next.
+    bytes: Vec<u8>,
     strings: HashMap<String, i64>,
+    /// Strings in all; some are used once and not kept.
+    string_count: i64,
     /// By code and line.
     locations: HashMap<(u32, u32), u64>,
     functions: HashMap<u32, u64>,
     /// Locations of a stack, once resolved.
     stacks: HashMap<Option<u32>, Vec<u64>>,
+    /// Frames so far.
+    frames: usize,
 }
 
-impl<'t, 'c> Maker<'t, 'c> {
-    fn new(threads: &'t Threads<'c>, speeds: Speeds) -> Maker<'t, 'c> {
-        let mut made = Maker {
-            threads,
-            capture: threads.capture,
-            traces: Traces::of(threads.capture),
-            speeds,
-            profile: Profile::default(),
-            frames: Frames::new(threads.capture),
+impl Known {
+    fn new() -> Known {
+        let mut made = Known {
+            bytes: Vec::new(),
             strings: HashMap::new(),
+            string_count: 0,
             locations: HashMap::new(),
             functions: HashMap::new(),
             stacks: HashMap::new(),
+            frames: 0,
         };
         made.string("");
         for (kind, unit) in [
@@ -243,7 +281,7 @@ impl<'t, 'c> Maker<'t, 'c> {
             ("off-cpu", "nanoseconds"),
         ] {
             let value_type = ValueType { kind: made.string(kind), unit: made.string(unit) };
-            made.profile.sample_type.push(value_type);
+            prost::encoding::message::encode(1, &value_type, &mut made.bytes);
         }
         made
     }
@@ -252,10 +290,65 @@ impl<'t, 'c> Maker<'t, 'c> {
         if let Some(index) = self.strings.get(text) {
             return *index;
         }
-        let index = self.profile.string_table.len() as i64;
+        let index = self.lone_string(text);
         self.strings.insert(text.to_owned(), index);
-        self.profile.string_table.push(text.to_owned());
         index
+    }
+
+    /// A string that is not looked up again.
+    fn lone_string(&mut self, text: &str) -> i64 {
+        prost::encoding::string::encode(6, &text.to_owned(), &mut self.bytes);
+        self.string_count += 1;
+        self.string_count - 1
+    }
+
+    fn finish(&mut self, capture: &Capture, left_out: &[String]) {
+        let threads = Threads::new(capture);
+        let (meta, from_ns) = (&capture.meta, capture.meta.from_ns);
+        let wall = ValueType { kind: self.string("wall"), unit: self.string("nanoseconds") };
+        let mut comment = Vec::new();
+        for line in notes::of(&threads).iter().chain(left_out) {
+            comment.push(self.string(line));
+        }
+        let rest = Profile {
+            time_nanos: whole(meta.epoch_ns(from_ns)),
+            duration_nanos: whole(threads.end_ns.saturating_sub(from_ns)),
+            period: whole(meta.all["settings"]["period_ns"].as_u64().unwrap_or(0)),
+            period_type: Some(wall),
+            default_sample_type: wall.kind,
+            comment,
+            ..Profile::default()
+        };
+        self.bytes.append(&mut rest.encode_to_vec());
+    }
+}
+
+struct Maker<'t, 'c> {
+    threads: &'t Threads<'c>,
+    capture: &'c Capture,
+    traces: Traces,
+    speeds: Speeds,
+    frames: Frames<'c>,
+    known: &'t mut Known,
+    /// Strings of trace ids, by request: each is used in this part only.
+    trace_ids: HashMap<usize, i64>,
+}
+
+impl<'t, 'c> Maker<'t, 'c> {
+    fn new(threads: &'t Threads<'c>, speeds: Speeds, known: &'t mut Known) -> Maker<'t, 'c> {
+        Maker {
+            threads,
+            capture: threads.capture,
+            traces: Traces::of(threads.capture),
+            speeds,
+            frames: Frames::after(threads.capture, known.frames),
+            known,
+            trace_ids: HashMap::new(),
+        }
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        self.known.string(text)
     }
 
     fn sample(&mut self, key: &Key, values: [u64; 4]) {
@@ -265,7 +358,8 @@ impl<'t, 'c> Maker<'t, 'c> {
         let location_id = self.stack(key.stack);
         let label = self.labels(key);
         let value = values.map(whole).to_vec();
-        self.profile.sample.push(Sample { location_id, value, label });
+        let sample = Sample { location_id, value, label };
+        prost::encoding::message::encode(2, &sample, &mut self.known.bytes);
     }
 
     fn labels(&mut self, key: &Key) -> Vec<Label> {
@@ -281,8 +375,8 @@ impl<'t, 'c> Maker<'t, 'c> {
             if let Some(is_slow) = self.speeds.is_slow(row) {
                 out.push(self.text_label("slow", if is_slow { "yes" } else { "no" }));
             }
-            if let Some(id) = trace_id(capture, &self.traces, request) {
-                out.push(self.text_label("trace id", &id));
+            if let Some(str) = self.trace_id(request) {
+                out.push(Label { key: self.string("trace id"), str, num: 0, num_unit: 0 });
             }
         }
         if let Some(name) = key.span_name {
@@ -303,6 +397,16 @@ impl<'t, 'c> Maker<'t, 'c> {
         out
     }
 
+    fn trace_id(&mut self, request: usize) -> Option<i64> {
+        if let Some(known) = self.trace_ids.get(&request) {
+            return Some(*known);
+        }
+        let id = trace_id(self.capture, &self.traces, request)?;
+        let id = self.known.lone_string(if id.is_empty() { "?" } else { &id });
+        self.trace_ids.insert(request, id);
+        Some(id)
+    }
+
     fn text_label(&mut self, key: &str, text: &str) -> Label {
         // Index 0 would make it a number.
         let text = if text.is_empty() { "?" } else { text };
@@ -315,33 +419,33 @@ impl<'t, 'c> Maker<'t, 'c> {
     }
 
     fn stack(&mut self, stack: Option<u32>) -> Vec<u64> {
-        if let Some(known) = self.stacks.get(&stack) {
+        if let Some(known) = self.known.stacks.get(&stack) {
             return known.clone();
         }
         let frames = self.frames.or_placeholder(stack);
         let ids: Vec<u64> = frames.iter().map(|frame| self.location(frame)).collect();
-        self.stacks.insert(stack, ids.clone());
+        self.known.stacks.insert(stack, ids.clone());
         ids
     }
 
     fn location(&mut self, frame: &Frame<'_>) -> u64 {
-        if let Some(id) = self.locations.get(&(frame.code, frame.line)) {
+        if let Some(id) = self.known.locations.get(&(frame.code, frame.line)) {
             return *id;
         }
         let function_id = self.function(frame);
-        let id = self.locations.len() as u64 + 1;
-        self.locations.insert((frame.code, frame.line), id);
+        let id = self.known.locations.len() as u64 + 1;
+        self.known.locations.insert((frame.code, frame.line), id);
         let line = vec![Line { function_id, line: i64::from(frame.line) }];
-        self.profile.location.push(Location { id, line });
+        prost::encoding::message::encode(4, &Location { id, line }, &mut self.known.bytes);
         id
     }
 
     fn function(&mut self, frame: &Frame<'_>) -> u64 {
-        if let Some(id) = self.functions.get(&frame.code) {
+        if let Some(id) = self.known.functions.get(&frame.code) {
             return *id;
         }
-        let id = self.functions.len() as u64 + 1;
-        self.functions.insert(frame.code, id);
+        let id = self.known.functions.len() as u64 + 1;
+        self.known.functions.insert(frame.code, id);
         let code = (frame.code as usize).checked_sub(1).and_then(|i| self.capture.codes.get(i));
         let name = if frame.function.is_empty() { "?" } else { frame.function };
         // Where both names are the same, go tool pprof takes `<locals>` for a C++ template and
@@ -355,24 +459,8 @@ impl<'t, 'c> Maker<'t, 'c> {
             filename: self.string(frame.file),
             start_line: code.map_or(0, |c| i64::from(c.first_line)),
         };
-        self.profile.function.push(function);
+        prost::encoding::message::encode(5, &function, &mut self.known.bytes);
         id
-    }
-
-    fn finish(mut self, left_out: &[String]) -> Profile {
-        let meta = &self.capture.meta;
-        let from_ns = meta.from_ns;
-        self.profile.time_nanos = whole(meta.epoch_ns(from_ns));
-        self.profile.duration_nanos = whole(self.threads.end_ns.saturating_sub(from_ns));
-        self.profile.period = whole(meta.all["settings"]["period_ns"].as_u64().unwrap_or(0));
-        let wall = ValueType { kind: self.string("wall"), unit: self.string("nanoseconds") };
-        self.profile.period_type = Some(wall);
-        self.profile.default_sample_type = wall.kind;
-        for line in notes::of(self.threads).iter().chain(left_out) {
-            let line = self.string(line);
-            self.profile.comment.push(line);
-        }
-        self.profile
     }
 }
 

@@ -152,7 +152,7 @@ impl<'c> Seer<'_, 'c> {
 
     fn queued(&mut self) {
         let capture = self.capture();
-        for row in &capture.requests {
+        for row in capture.requests.iter().filter(|row| capture.owns(row.begin_ns)) {
             let until_ns = row.started_ns.min(end_ns(self.threads, row));
             if until_ns > row.begin_ns {
                 let id = ids::request_span(capture.meta.ids_seed ^ QUEUED, row.id);
@@ -164,7 +164,8 @@ impl<'c> Seer<'_, 'c> {
 
     fn tasks(&mut self) {
         let capture = self.capture();
-        for task in capture.tasks.iter().filter(|task| task.request != 0) {
+        let own = capture.tasks.iter().filter(|task| capture.owns(task.begin_ns));
+        for task in own.filter(|task| task.request != 0) {
             let id = ids::span(capture.meta.ids_seed ^ TASK, task.tid, task.begin_ns);
             let mut list = Vec::new();
             let queued_ns = task.begin_ns.saturating_sub(task.queued_ns);
@@ -180,7 +181,8 @@ impl<'c> Seer<'_, 'c> {
     fn on_thread(&mut self, tid: u32, pieces: &[Piece]) {
         let capture = self.capture();
         let states = self.threads.states(tid);
-        let gcs: Vec<_> = capture.gcs.iter().filter(|gc| gc.tid == tid).collect();
+        let own = capture.gcs.iter().filter(|gc| capture.owns(gc.begin_ns));
+        let gcs: Vec<_> = own.filter(|gc| gc.tid == tid).collect();
         for piece in pieces {
             let row = &capture.requests[piece.request];
             let took_ns = end_ns(self.threads, row) - row.begin_ns;
@@ -245,7 +247,8 @@ impl<'c> Seer<'_, 'c> {
             looks.iter().for_each(|look| tasks.entry(look.task).or_default().push(look));
             let until_ns = end_ns(self.threads, row);
             for (task, looks) in tasks {
-                for (from_ns, to_ns, look) in stretches(&looks, until_ns) {
+                let all = stretches(&looks, until_ns).into_iter();
+                for (from_ns, to_ns, look) in all.filter(|(from_ns, ..)| capture.owns(*from_ns)) {
                     let salt = capture.meta.ids_seed ^ AWAIT ^ task;
                     let id = ids::span(salt, row.id as u32, from_ns);
                     let mut list = Vec::new();

@@ -41,7 +41,9 @@ pub struct Spans<'c> {
 }
 
 impl<'c> Spans<'c> {
-    /// Gathers them. Cost: sorts the rows, and computes the states of every thread once.
+    /// Gathers them; of a part of a capture, those that begin in it. An event in a span of an
+    /// earlier part is a span without length below it. Cost: sorts the rows, and computes the
+    /// states of every thread once.
     pub fn of(threads: &Threads<'c>) -> Spans<'c> {
         let capture = threads.capture;
         let traces = Traces::of(capture);
@@ -50,10 +52,16 @@ impl<'c> Spans<'c> {
         said.extend(requests.map(|row| request(threads, row, &traces.request(row.id))));
         let spans = capture.spans.iter().zip(0..);
         said.extend(spans.filter_map(|(row, i)| Some(span(threads, row, traces.span(i)?))));
+        let begins = capture.requests.iter().map(|row| row.begin_ns);
+        let begins = begins.chain(capture.spans.iter().map(|row| row.begin_ns));
+        let own: Vec<bool> = begins.map(|begin_ns| capture.owns(begin_ns)).collect();
         let holders = Holders::new(capture);
         moments(threads, &traces, &holders, &mut said);
         links(capture, &mut said);
         let mut seen = seen::of(threads, &traces, &holders, &mut said);
+        let mut own = own.into_iter();
+        // Behind them are events that are spans of their own.
+        said.retain(|_| own.next().unwrap_or(true));
         for spans in [&mut said, &mut seen] {
             spans.sort_by_key(|s| (s.begin_ns, Reverse(s.end_ns), s.trace, s.id));
         }
@@ -162,6 +170,13 @@ fn moments<'c>(
                 said.push(alone(threads, traces, event, name, list));
                 continue;
             };
+            if !owns(capture, index) {
+                // The span was written with the part in which it began.
+                let (trace, parent) = (said[index].trace, said[index].id);
+                let alone = alone(threads, traces, event, name, list);
+                said.push(Span { trace, parent, ..alone });
+                continue;
+            }
             let span = &mut said[index];
             if span.moments.len() >= MOST_MOMENTS {
                 span.dropped_moments += 1;
@@ -177,6 +192,15 @@ fn moments<'c>(
     for span in said {
         span.moments.sort_by_key(|moment| moment.t_ns);
     }
+}
+
+/// Whether the request or span at an index of `Spans::said` began in this part of the capture.
+fn owns(capture: &Capture, index: usize) -> bool {
+    let span = index.checked_sub(capture.requests.len());
+    capture.owns(match span {
+        Some(span) => capture.spans.get(span).map_or(0, |row| row.begin_ns),
+        None => capture.requests[index].begin_ns,
+    })
 }
 
 /// Distinct from a span that begins at the same instant.

@@ -79,7 +79,7 @@ impl Weighted<'_> {
 /// The wait of a runnable thread.
 pub const NO_CPU: &str = "runnable, no CPU";
 
-/// All of one thread, by time.
+/// All of one thread, by time; of a part of a capture, what begins in it.
 pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
     let exact = threads.is_exact(tid);
     let samples = threads.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
@@ -99,6 +99,7 @@ pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
         }));
         out.sort_by_key(|w| w.t_ns);
     }
+    out.retain(|w| threads.capture.owns(w.t_ns));
     out
 }
 

@@ -12,46 +12,69 @@ use capture::read::Capture;
 use serde_json::{json, Map, Value as Json};
 
 use crate::otlp::{resource, SAID, SEEN};
+use crate::part_writer::PartWriter;
 use crate::spans::Spans;
 use crate::Progress;
 
-/// Writes the list.
-pub fn write(
-    capture: &Capture,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    let threads = Threads::new(capture);
-    let spans = Spans::of(&threads);
-    let all = (spans.said.len() + spans.seen.len()) as u64;
-    let resource = resource(&threads);
-    let notes: Map<String, Json> = tags(&resource.attributes).into_iter().collect();
-    let service = Some(capture.meta.service.as_str()).filter(|name| !name.is_empty());
-    let local = json!({ "serviceName": service.unwrap_or("unknown") });
-    let mut done = 0;
-    out.write_all(b"[")?;
-    for (scope, spans) in [(SAID, &spans.said), (SEEN, &spans.seen)] {
-        for span in spans {
-            let mut told = of_span(span, scope);
-            told.insert("localEndpoint".to_owned(), local.clone());
-            if span.parent == 0 {
-                // The recording process is described in the root: there is no other place for it.
-                if let Some(Json::Object(tags)) = told.get_mut("tags") {
-                    notes.iter().for_each(|(key, value)| {
-                        tags.entry(key.clone()).or_insert_with(|| value.clone());
-                    });
+/// The writer of the list.
+pub(crate) struct List<'o> {
+    out: &'o mut dyn Write,
+    any: bool,
+}
+
+impl<'o> List<'o> {
+    pub(crate) fn new(out: &'o mut dyn Write) -> List<'o> {
+        List { out, any: false }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let first = !std::mem::replace(&mut self.any, true);
+        if first {
+            self.out.write_all(b"[")?;
+        }
+        Ok(())
+    }
+}
+
+impl PartWriter for List<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        let threads = Threads::new(capture);
+        let spans = Spans::of(&threads);
+        let all = (spans.said.len() + spans.seen.len()) as u64;
+        let resource = resource(&threads);
+        let notes: Map<String, Json> = tags(&resource.attributes).into_iter().collect();
+        let service = Some(capture.meta.service.as_str()).filter(|name| !name.is_empty());
+        let local = json!({ "serviceName": service.unwrap_or("unknown") });
+        let mut done = 0;
+        for (scope, spans) in [(SAID, &spans.said), (SEEN, &spans.seen)] {
+            for span in spans {
+                let mut told = of_span(span, scope);
+                told.insert("localEndpoint".to_owned(), local.clone());
+                if span.parent == 0 {
+                    // The recording process is described in the root: there is no other place.
+                    if let Some(Json::Object(tags)) = told.get_mut("tags") {
+                        notes.iter().for_each(|(key, value)| {
+                            tags.entry(key.clone()).or_insert_with(|| value.clone());
+                        });
+                    }
+                }
+                self.out.write_all(if self.any { b",\n" } else { b"[\n" })?;
+                self.any = true;
+                serde_json::to_writer(&mut *self.out, &told)?;
+                done += 1;
+                if done % 1000 == 0 {
+                    progress(done, all);
                 }
             }
-            out.write_all(if done == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut *out, &told)?;
-            done += 1;
-            if done % 1000 == 0 {
-                progress(done, all);
-            }
         }
+        Ok(())
     }
-    out.write_all(b"\n]\n")?;
-    out.flush()
+
+    fn finish(&mut self, _: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        self.begin()?;
+        self.out.write_all(b"\n]\n")?;
+        self.out.flush()
+    }
 }
 
 fn of_span(span: &Span<'_>, scope: &str) -> Map<String, Json> {

@@ -88,7 +88,7 @@ fn by_records<'c>(
     };
     let exact = |from_ns, to_ns| exact(tid, (off, late), samples, near, from_ns, to_ns);
     let out = match covered {
-        true if capture.switches_paused.is_empty() => exact(from_ns, to_ns),
+        true if !capture.has_blind_times() => exact(from_ns, to_ns),
         true => {
             let (mut out, mut at) = (Vec::new(), from_ns);
             for (from, to) in capture.blind_times(tid) {

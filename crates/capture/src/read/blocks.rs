@@ -4,47 +4,59 @@
 //! completes them. What it promises: the same rows whatever the order of the blocks, and bounded
 //! memory where only causes are wanted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read, Seek};
 
-use format::block::{unpack_pair, BLOCK_WORDS, FIRST_SEQ, HEADER_WORDS, OWNER};
+use format::block::{unpack_pair, BLOCK_WORDS, FIRST_NS, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::metric::Metric;
 use format::own_span;
-use format::record::{decode, flag, Record};
+use format::record::{decode, flag, Kind, Record};
 use format::region::OPEN_PLACE_WORDS;
 
 use super::capture::{Capture, Wanted};
 use super::completion::{add_apart_attributes, end_tasks, mend_switches, settle, switches_paused};
 use super::coverage::Runs;
-use super::native;
+use super::native::{self, Nodes};
+use super::observed::{Choose, Ends, Observed};
+use super::quick::QuickMap;
 use super::requests::Requests;
 use super::rows::{
-    list, CallRow, EventRow, GcRow, LinkRow, MetricRow, OffCpu, SpanRow, TaskRow, TraceRow,
-    VitalRow,
+    list, CallRow, EventRow, GcRow, LinkRow, MetricRow, SpanRow, TaskRow, TraceRow, VitalRow,
 };
-use super::tables::words;
+use super::tables::{to_words, words};
 
-/// Adds the spans that were open when the copy was made, except those whose end is in it.
-pub fn add_open_spans(capture: &mut Capture, open: &[u8]) {
-    let open = words(open);
-    if open.is_empty() {
+/// The spans that were open when the copy was made.
+pub fn open_spans(capture: &Capture, open: &[u8]) -> Vec<SpanRow> {
+    let row = |place: &[u64]| {
+        let ((name, tid), begin_ns, request) = (unpack_pair(place[0]), place[1], place[2]);
+        let end_ns = capture.meta.to_ns.max(begin_ns);
+        let (error, attributes, open) = (false, Vec::new(), true);
+        SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
+    };
+    words(open).chunks_exact(OPEN_PLACE_WORDS).map(row).collect()
+}
+
+/// Adds them, except those whose end is in the copy.
+pub fn add_open_spans(capture: &mut Capture, open: impl Iterator<Item = SpanRow>) {
+    let mut open = open.peekable();
+    if open.peek().is_none() {
         return;
     }
     let ended: HashSet<(u32, u64)> = capture.spans.iter().map(|s| (s.tid, s.begin_ns)).collect();
-    for place in open.chunks_exact(OPEN_PLACE_WORDS) {
-        let ((name, tid), begin_ns, request) = (unpack_pair(place[0]), place[1], place[2]);
-        if !ended.contains(&(tid, begin_ns)) {
-            let end_ns = capture.meta.to_ns.max(begin_ns);
-            let (error, attributes) = (false, Vec::new());
-            let open = true;
-            let row = SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes };
-            capture.spans.push(row);
-        }
-    }
+    capture.spans.extend(open.filter(|s| !ended.contains(&(s.tid, s.begin_ns))));
 }
 
 /// Calls to other services shorter than this are not kept apart: none of them makes a request slow,
 /// and many are counted by the sums of spans.
 const LONG_CALL_NS: u64 = 5_000_000;
+/// Keeps the span, if it is a long call.
+fn keep_long_call(capture: &mut Capture, flags: u16, span: CallRow) {
+    let ns = span.end_ns.saturating_sub(span.begin_ns);
+    if flags & flag::CALL != 0 && ns >= LONG_CALL_NS {
+        capture.calls.push(span);
+    }
+}
+
 /// The largest number of sums of spans by request and name, sums of a single span included.
 const MOST_SUMS: usize = 1 << 18;
 
@@ -52,37 +64,49 @@ const MOST_SUMS: usize = 1 << 18;
 pub struct BlockReader {
     wanted: Wanted,
     /// Name ids of the recorder's own spans, from the tables.
-    own: HashSet<u32>,
+    own: Vec<u32>,
     requests: Requests,
     runs: Runs,
-    native: Vec<native::Row>,
+    observed: Observed,
     /// Second copies of records: the thread and the words.
     again: Vec<(u32, Vec<u64>)>,
     /// With more sums of spans than this, some are left out.
     most_sums: usize,
+    /// There were too many: spans are summed up when the requests are known.
+    sums_later: bool,
     bad_blocks: u64,
+    /// Where only causes are wanted: spans whose end was not read yet.
+    open: QuickMap<(u32, u64), SpanRow>,
     /// The words of the present block.
     words: Vec<u64>,
 }
 
 impl BlockReader {
-    /// For a capture whose tables are read.
-    pub fn new(capture: &Capture, wanted: Wanted) -> BlockReader {
+    /// For a capture whose tables are read; `most`: of bytes of observations, None for all.
+    pub fn new(capture: &Capture, wanted: Wanted, most: Option<usize>) -> BlockReader {
         BlockReader {
             wanted,
             own: own_span::ALL.iter().filter_map(|name| capture.name_id(name)).collect(),
             requests: Requests::new(wanted),
             runs: Runs::default(),
-            native: Vec::new(),
+            observed: Observed::new(most, capture.meta.from_ns, capture.meta.to_ns),
             again: Vec::new(),
             most_sums: MOST_SUMS,
+            sums_later: false,
             bad_blocks: 0,
+            open: QuickMap::default(),
             words: Vec::new(),
         }
     }
 
-    /// Decodes the blocks of one chunk into rows of `capture`.
-    pub fn chunk(&mut self, capture: &mut Capture, chunk: &[u8]) {
+    /// Spans that were open when the copy was made, for a reader of causes, before any block.
+    pub fn expect(&mut self, open: Vec<SpanRow>) {
+        self.open = open.into_iter().map(|row| ((row.tid, row.begin_ns), row)).collect();
+    }
+
+    /// Decodes the blocks of one chunk, which begins at byte `at` of the file, into rows of
+    /// `capture`.
+    pub fn chunk(&mut self, capture: &mut Capture, at: u64, chunk: &[u8]) {
         let mut rest = chunk;
         while let Some((head, tail)) = rest.split_at_checked(8) {
             let count = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
@@ -91,9 +115,8 @@ impl BlockReader {
                 break;
             };
             let mut words = std::mem::take(&mut self.words);
-            words.clear();
-            let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).unwrap_or_default();
-            words.extend(block.chunks_exact(8).map(word));
+            to_words(block, &mut words);
+            self.observed.block(at + (chunk.len() - tail.len()) as u64, &words);
             self.block(capture, &words);
             self.words = words;
             rest = next;
@@ -106,27 +129,97 @@ impl BlockReader {
             return;
         }
         let mut owner = unpack_pair(block[OWNER]);
-        let mut seq = block[FIRST_SEQ];
+        let (mut first, mut seq) = (block[FIRST_SEQ], block[FIRST_SEQ]);
+        let first_ns = block[FIRST_NS];
         let mut at = HEADER_WORDS;
         while at < block.len() {
-            let Some((len, record)) = decode(&block[at..]) else {
-                self.bad_blocks += 1;
-                return;
-            };
-            at += len;
-            if let Record::Thread { tid, serial, seq: first } = record {
-                (owner, seq) = ((tid, serial), first);
+            if let Some(len) = self.idle(capture, owner.0, &block[at..]) {
+                at += len;
+                seq = seq.wrapping_add(1);
                 continue;
             }
-            self.runs.note(owner, seq, block[format::block::FIRST_NS]);
+            let Some((len, record)) = decode(&block[at..]) else {
+                self.bad_blocks += 1;
+                break;
+            };
+            at += len;
+            if let Record::Thread { tid, serial, seq: next } = record {
+                self.runs.note(owner, first, seq.wrapping_sub(first), first_ns);
+                (owner, first, seq) = ((tid, serial), next, next);
+                continue;
+            }
             seq = seq.wrapping_add(1);
             self.row(capture, owner.0, seq, record);
         }
+        self.runs.note(owner, first, seq.wrapping_sub(first), first_ns);
+    }
+
+    /// The wanted records of a block of which other readers have the rest.
+    pub fn block_of_part(
+        &mut self,
+        capture: &mut Capture,
+        block: &[u64],
+        wants: &dyn Fn(&Record<'_>) -> bool,
+    ) {
+        if block.len() < HEADER_WORDS {
+            return;
+        }
+        let (mut tid, mut seq) = (unpack_pair(block[OWNER]).0, block[FIRST_SEQ]);
+        let mut at = HEADER_WORDS;
+        while let Some((len, record)) = block.get(at..).and_then(decode) {
+            at += len;
+            if let Record::Thread { tid: next, seq: first, .. } = record {
+                (tid, seq) = (next, first);
+                continue;
+            }
+            seq = seq.wrapping_add(1);
+            if wants(&record) {
+                self.row(capture, tid, seq, record);
+            }
+        }
+    }
+
+    /// Adds what bounds the times of threads, for a part with the observations of this time.
+    pub fn add_ends(&mut self, capture: &mut Capture, ends: &HashMap<u32, Ends>, part: (u64, u64)) {
+        self.observed.add_ends(capture, ends, part);
+    }
+
+    /// The length of a record by which no cause can be found, an event or a span of the program's;
+    /// the span is added to the sums of its request. Such records are most of a large capture, so
+    /// no more of them is decoded than that.
+    fn idle(&mut self, capture: &mut Capture, tid: u32, words: &[u64]) -> Option<usize> {
+        if self.wanted == Wanted::All {
+            return None;
+        }
+        let head = *words.first()?;
+        let len = ((head >> 8) & 0xff) as usize;
+        if head as u8 == Kind::Event as u8 {
+            return (3..=words.len()).contains(&len).then_some(len);
+        }
+        if head as u8 != Kind::Span as u8 || self.own.contains(&((head >> 32) as u32)) {
+            return None;
+        }
+        let &[_, begin_ns, end_ns, request, ..] = words.get(..len)? else { return None };
+        let name = (head >> 32) as u32;
+        keep_long_call(capture, (head >> 16) as u16, CallRow { name, begin_ns, end_ns, request });
+        if request != 0 && !self.sums_later {
+            let ns = end_ns.saturating_sub(begin_ns);
+            self.sum_up(capture, (request, name), ns);
+        }
+        if !self.open.is_empty() {
+            self.open.remove(&(tid, begin_ns));
+        }
+        Some(len)
     }
 
     /// Sums are for spans that a request repeats; a million requests with one span of each name
-    /// would take hundreds of MiB. A request whose second span comes later starts a new sum.
+    /// would take hundreds of MiB. Then those of the wanted requests are summed up later, if that
+    /// is possible; else a request whose second span comes later starts a new sum.
     fn leave_single_spans_out(&mut self, capture: &mut Capture) {
+        if capture.span_sums.len() > MOST_SUMS && self.observed.can_read_again() {
+            self.sums_later = true;
+            capture.span_sums = QuickMap::default();
+        }
         if capture.span_sums.len() > self.most_sums {
             capture.span_sums.retain(|_, (times, _)| *times > 1);
             self.most_sums = MOST_SUMS.max(2 * capture.span_sums.len());
@@ -134,24 +227,17 @@ impl BlockReader {
     }
 
     /// Adds a span to the sum of its request's spans of this name.
-    fn sum_up(&mut self, capture: &mut Capture, record: &Record<'_>) {
-        if let Record::Span { name, begin_ns, end_ns, request: request @ 1.., .. } = *record {
-            let sum = capture.span_sums.entry((request, name)).or_default();
-            sum.0 += 1;
-            sum.1 += end_ns.saturating_sub(begin_ns);
-            self.leave_single_spans_out(capture);
-        }
+    fn sum_up(&mut self, capture: &mut Capture, of: (u64, u32), ns: u64) {
+        let sum = capture.span_sums.entry(of).or_default();
+        sum.0 += 1;
+        sum.1 += ns;
+        self.leave_single_spans_out(capture);
     }
 
     /// Adds the row of a record: one arm a kind.
     fn row(&mut self, capture: &mut Capture, tid: u32, seq: u64, record: Record<'_>) {
         if let Record::Span { name, flags, begin_ns, end_ns, request, .. } = record {
-            if flags & flag::CALL != 0 && end_ns.saturating_sub(begin_ns) >= LONG_CALL_NS {
-                capture.calls.push(CallRow { name, begin_ns, end_ns, request });
-            }
-        }
-        if self.wanted == Wanted::Causes && self.is_idle(&record) {
-            return self.sum_up(capture, &record);
+            keep_long_call(capture, flags, CallRow { name, begin_ns, end_ns, request });
         }
         match record {
             Record::Event { name, t_ns, request, attributes } => {
@@ -175,13 +261,11 @@ impl BlockReader {
             Record::RequestBegin { .. } | Record::RequestEnd { .. } => {
                 self.requests.take(capture, tid, record);
             }
-            Record::Sample(sample) => {
-                capture.samples.entry(sample.tid).or_default().push(sample);
-            }
-            Record::NativeStack(stack) => self.native.push(native::Row::of(stack)),
-            Record::Await(seen) => {
-                capture.awaits.entry(seen.request).or_default().push(seen);
-            }
+            Record::Sample(_)
+            | Record::NativeStack(_)
+            | Record::Await(_)
+            | Record::Wake(_)
+            | Record::OffCpu { .. } => self.observed.take(capture, record),
             Record::Metric(metric) => {
                 let Metric { name, kind, from_ns, to_ns, numbers, tags } = metric;
                 let tags = list(tags);
@@ -195,11 +279,6 @@ impl BlockReader {
                 let attributes = list(attributes);
                 capture.links.push(LinkRow { tid, link, attributes });
             }
-            Record::Wake(wake) => capture.wakes.entry(wake.tid).or_default().push(wake),
-            Record::OffCpu { tid, preempted, out_ns, in_ns, cpu } => {
-                let row = OffCpu { out_ns, in_ns, preempted, cpu };
-                capture.off_cpu.entry(tid).or_default().push(row);
-            }
             Record::Gc { generation, begin_ns, end_ns, collected } => {
                 capture.gcs.push(GcRow { tid, generation, begin_ns, end_ns, collected });
             }
@@ -211,15 +290,6 @@ impl BlockReader {
             }
             Record::Again { tid, record } => self.again.push((tid, record.to_vec())),
             Record::Thread { .. } | Record::Foreign { .. } => (),
-        }
-    }
-
-    /// Whether no cause can be found by this record.
-    fn is_idle(&self, record: &Record<'_>) -> bool {
-        match record {
-            Record::Event { .. } => true,
-            Record::Span { name, .. } => !self.own.contains(name),
-            _ => false,
         }
     }
 
@@ -243,49 +313,84 @@ impl BlockReader {
                 Record::RequestEnd { request, .. } => self.requests.lacks_end(request),
                 _ => false,
             };
-            if is_lost {
+            if is_lost && self.idle(capture, tid, &words).is_none() {
                 self.row(capture, tid, 0, record);
             }
         }
     }
 
-    /// Sorts the rows, closes open intervals, and counts what is missing.
-    pub fn finish(mut self, capture: &mut Capture) {
-        if self.bad_blocks > 0 {
-            let text = format!("{} blocks hold words that are no records", self.bad_blocks);
-            capture.damage.push(text);
-        }
+    /// Reads observations that were left for later, sorts the rows, closes open intervals, and
+    /// counts what is missing.
+    pub fn finish(
+        mut self,
+        capture: &mut Capture,
+        source: &mut (impl Read + Seek),
+        choose: &Choose<'_>,
+    ) -> io::Result<()> {
+        capture.report_bad_blocks(self.bad_blocks);
         self.requests.drop_whole(capture);
         self.add_lost_originals(capture);
         capture.requests.extend(self.requests.rest());
         capture.requests.sort_unstable_by_key(|r| (r.begin_ns, r.id));
-        capture.spans.sort_by_key(|s| s.begin_ns);
-        let spans = std::mem::take(&mut capture.spans);
-        let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));
-        let (own, spans) = spans.into_iter().partition(is_own);
-        (capture.own_spans, capture.spans) = (own, spans);
-        capture.traces.sort_by_key(|t| (t.told.t_ns, t.seq));
-        capture.links.sort_by_key(|l| l.link.t_ns);
-        add_apart_attributes(capture);
-        capture.events.sort_by_key(|e| e.t_ns);
-        capture.gcs.sort_by_key(|g| g.begin_ns);
-        end_tasks(&mut capture.tasks, capture.meta.to_ns);
-        capture.vitals.sort_by_key(|v| v.t_ns);
-        capture.switches_paused = switches_paused(capture);
-        capture.metrics.sort_by_key(|m| m.to_ns);
-        for samples in capture.samples.values_mut() {
-            samples.sort_by_key(|s| s.t_ns);
-        }
-        capture.wakes.values_mut().for_each(|rows| rows.sort_by_key(|w| w.t_ns));
-        native::join(capture, std::mem::take(&mut self.native));
-        for awaits in capture.awaits.values_mut() {
-            awaits.sort_by_key(|a| (a.t_ns, a.task));
-        }
-        let end_ns = capture.meta.to_ns;
-        capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
-        mend_switches(capture);
-        capture.coverage = self.runs.coverage(&capture.threads, end_ns);
+        let sums = self.sums_later.then_some(self.own.as_slice());
+        let native = self.observed.finish(capture, source, choose, sums)?;
+        capture.open_spans = self.open.into_values().collect();
+        capture.open_spans.sort_by_key(|s| (s.begin_ns, s.tid));
+        capture.coverage = self.runs.coverage(&capture.threads, capture.meta.to_ns);
+        complete(capture, native, &mut Nodes::default(), None);
+        Ok(())
     }
+
+    /// The same for a part of a capture; `paused`: the times without switch records, `nodes`: what
+    /// the parts before have added to the tables.
+    pub fn finish_part(
+        mut self,
+        capture: &mut Capture,
+        nodes: &mut Nodes,
+        paused: Vec<(u64, u64)>,
+        open: impl Iterator<Item = SpanRow>,
+    ) {
+        self.requests.drop_whole(capture);
+        self.add_lost_originals(capture);
+        capture.requests.extend(self.requests.rest());
+        add_open_spans(capture, open);
+        let native = self.observed.rows(capture);
+        complete(capture, native, nodes, Some(paused));
+    }
+}
+
+/// Sorts the rows, closes open intervals, and puts native stacks into the tables.
+fn complete(
+    capture: &mut Capture,
+    native: Vec<native::Row>,
+    nodes: &mut Nodes,
+    paused: Option<Vec<(u64, u64)>>,
+) {
+    capture.spans.sort_by_key(|s| s.begin_ns);
+    let spans = std::mem::take(&mut capture.spans);
+    let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));
+    let (own, spans) = spans.into_iter().partition(is_own);
+    (capture.own_spans, capture.spans) = (own, spans);
+    capture.traces.sort_by_key(|t| (t.told.t_ns, t.seq));
+    capture.links.sort_by_key(|l| l.link.t_ns);
+    add_apart_attributes(capture);
+    capture.events.sort_by_key(|e| e.t_ns);
+    capture.gcs.sort_by_key(|g| g.begin_ns);
+    end_tasks(&mut capture.tasks, capture.meta.to_ns);
+    capture.vitals.sort_by_key(|v| v.t_ns);
+    capture.switches_paused = paused.unwrap_or_else(|| switches_paused(capture));
+    capture.metrics.sort_by_key(|m| m.to_ns);
+    for samples in capture.samples.values_mut() {
+        samples.sort_by_key(|s| s.t_ns);
+    }
+    capture.wakes.values_mut().for_each(|rows| rows.sort_by_key(|w| w.t_ns));
+    native::join(capture, native, nodes);
+    for awaits in capture.awaits.values_mut() {
+        awaits.sort_by_key(|a| (a.t_ns, a.task));
+    }
+    let end_ns = capture.meta.to_ns;
+    capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
+    mend_switches(capture);
 }
 
 #[cfg(test)]
@@ -295,7 +400,7 @@ mod tests {
     #[test]
     fn of_very_many_sums_of_spans_those_of_one_span_are_left_out() {
         let mut capture = Capture::default();
-        let mut reader = BlockReader::new(&capture, Wanted::Causes);
+        let mut reader = BlockReader::new(&capture, Wanted::Causes, None);
         for request in 0..3 * MOST_SUMS as u64 {
             let times = if request % 1000 == 0 { 7 } else { 1 };
             capture.span_sums.insert((request, 1), (times, 50));

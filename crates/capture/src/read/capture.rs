@@ -8,9 +8,10 @@ use format::record::{Await, Sample};
 use format::wake::Wake;
 
 use super::meta::Meta;
+use super::quick::QuickMap;
 use super::rows::{
-    CallRow, Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow,
-    ThreadRow, TraceRow, VitalRow,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    TaskRow, ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::{Code, StackNode};
 
@@ -24,6 +25,24 @@ pub enum Wanted {
     /// stands for several (`RequestRow::times`). A tenth of the memory and of the time for a
     /// program with many spans.
     Causes,
+}
+
+/// The time of a part of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Begin; 0 for the first part.
+    pub from_ns: u64,
+    /// End; `u64::MAX` for the last one.
+    pub to_ns: u64,
+    /// How many parts are before it.
+    pub number: u64,
+}
+
+impl Part {
+    /// Whether a row that begins at this time is of this part.
+    pub fn owns(&self, begin_ns: u64) -> bool {
+        self.from_ns <= begin_ns && begin_ns < self.to_ns
+    }
 }
 
 /// A capture in memory.
@@ -47,8 +66,11 @@ pub struct Capture {
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
     /// For `Wanted::Causes`, instead of `spans`: how many spans of a name a request has, and their
-    /// time in ns, by request and name. If there are very many, sums of a single span are left out.
-    pub span_sums: HashMap<(u64, u32), (usize, u64)>,
+    /// time in ns, by request and name. If there are very many, sums of a single span are left out,
+    /// or those of requests that are not judged.
+    pub span_sums: QuickMap<(u64, u32), (usize, u64)>,
+    /// For `Wanted::Causes`, instead of those in `spans`: spans that had not ended, by begin.
+    pub open_spans: Vec<SpanRow>,
     /// Calls to other services of 5 ms and more, whatever is wanted. In the order of the file.
     pub calls: Vec<CallRow>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
@@ -77,6 +99,14 @@ pub struct Capture {
     /// Intervals (from, to) without switch records, because threads were created in a burst or the
     /// kernel had no room; by time, disjoint. One that has not ended ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
+    /// The part of the file that this is; None: all of it. There are also rows that are still under
+    /// way when the part begins, and observations of threads shortly before and behind it.
+    pub part: Option<Part>,
+    /// Of a part: when the last request of each thread began, in all parts, for threads that run
+    /// requests one after the other.
+    pub last_begun: HashMap<u32, u64>,
+    /// Which part of the samples, times off the CPU, wakeups and awaits was read; None: all.
+    pub excerpt: Option<Excerpt>,
     /// Garbage collections, by begin.
     pub gcs: Vec<GcRow>,
     /// Tasks: work for requests on other threads, by begin.
@@ -100,7 +130,44 @@ impl Capture {
     /// except of threads without any. Cost: the number of pauses.
     pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
         let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
-        self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
+        let unread = || self.excerpt.iter().flat_map(|excerpt| &excerpt.unread).any(paused);
+        let known = self.meta.source_on("switches") && !self.switches_paused.iter().any(paused);
+        known && !unread()
+    }
+
+    /// Whether a row that begins at this time is one of this part, and not one of an earlier part
+    /// that is still under way.
+    pub fn owns(&self, begin_ns: u64) -> bool {
+        self.part.is_none_or(|part| part.owns(begin_ns))
+    }
+
+    /// What all parts of the capture share; it is taken from here.
+    pub(super) fn without_rows(&mut self) -> Capture {
+        Capture {
+            meta: std::mem::take(&mut self.meta),
+            names: std::mem::take(&mut self.names),
+            codes: std::mem::take(&mut self.codes),
+            stacks: std::mem::take(&mut self.stacks),
+            threads: std::mem::take(&mut self.threads),
+            open_at_copy: std::mem::take(&mut self.open_at_copy),
+            switches_paused: std::mem::take(&mut self.switches_paused),
+            coverage: std::mem::take(&mut self.coverage),
+            last_begun: std::mem::take(&mut self.last_begun),
+            torn_blocks: self.torn_blocks,
+            damage: std::mem::take(&mut self.damage),
+            ..Capture::default()
+        }
+    }
+
+    pub(super) fn report_bad_blocks(&mut self, count: u64) {
+        if count > 0 {
+            self.damage.push(format!("{count} blocks hold words that are no records"));
+        }
+    }
+
+    /// Whether there are times in which nothing is known of any thread's switches.
+    pub fn has_blind_times(&self) -> bool {
+        !self.switches_paused.is_empty() || self.excerpt.is_some()
     }
 
     /// The wakeup that ended this interval of `tid` off the CPU, if it was recorded.
@@ -130,15 +197,21 @@ impl Capture {
     }
 
     /// Intervals (from, to) in which nothing is known of the thread's switches although it has
-    /// records: pauses, and after each the time until the thread's next record. By time.
+    /// records: what was not read (`excerpt`), pauses, and after each pause the time until the
+    /// thread's next record. By time.
     pub fn blind_times(&self, tid: u32) -> Vec<(u64, u64)> {
         let off = self.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
         let until_told = |(from, to): &(u64, u64)| {
             let next = off.partition_point(|o| o.out_ns < *to);
             (*from, off.get(next).map_or(u64::MAX, |o| o.out_ns))
         };
+        let paused = self.switches_paused.iter().map(until_told);
+        let mut all: Vec<(u64, u64)> = paused.collect();
+        // Intervals that reach into the time that was read are there: it is known from its begin.
+        all.extend(self.excerpt.iter().flat_map(|excerpt| &excerpt.unread));
+        all.sort_by_key(|(from, _)| *from);
         let mut out: Vec<(u64, u64)> = Vec::new();
-        for (from, to) in self.switches_paused.iter().map(until_told) {
+        for (from, to) in all {
             match out.last_mut().filter(|last| last.1 >= from) {
                 Some(last) => last.1 = last.1.max(to),
                 None => out.push((from, to)),

@@ -37,6 +37,18 @@ pub struct Found {
     sum: u32,
 }
 
+impl Found {
+    /// Bytes of its payload.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The byte at which its payload begins.
+    pub fn payload(&self) -> u64 {
+        self.at + HEADER_BYTES as u64
+    }
+}
+
 /// Finds the chunks of `source`. Errors only when it cannot be read, or is not a capture at all.
 pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
     let size = source.seek(SeekFrom::End(0))?;
@@ -97,7 +109,7 @@ pub fn load(
     wanted: Found,
     payload: &mut Vec<u8>,
 ) -> io::Result<bool> {
-    source.seek(SeekFrom::Start(wanted.at + HEADER_BYTES as u64))?;
+    source.seek(SeekFrom::Start(wanted.payload()))?;
     payload.clear();
     source.by_ref().take(wanted.length as u64).read_to_end(payload)?;
     Ok(checksum(wanted.tag, payload) == wanted.sum)

@@ -63,10 +63,11 @@ pub(super) fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
 /// Adds off-CPU intervals whose records are lost, as samples prove.
 pub(super) fn mend_switches(capture: &mut Capture) {
     let mut off = std::mem::take(&mut capture.off_cpu);
-    let blind = &capture.switches_paused;
+    let mut blind = capture.switches_paused.clone();
+    blind.extend(capture.excerpt.iter().flat_map(|excerpt| &excerpt.unread));
     for (tid, rows) in &mut off {
         let samples = capture.samples.get(tid).map_or(&[][..], Vec::as_slice);
-        capture.switches_mended += mend::off_cpu(rows, samples, blind);
+        capture.switches_mended += mend::off_cpu(rows, samples, &blind);
     }
     capture.off_cpu = off;
 }

@@ -19,12 +19,13 @@ struct Run {
 pub struct Runs(HashMap<(u32, u32), Run>);
 
 impl Runs {
-    /// A record of this number was read, from a block that begins at this time.
-    pub fn note(&mut self, owner: (u32, u32), seq: u64, block_ns: u64) {
+    /// `count` records from this number on were read, from a block that begins at this time.
+    pub fn note(&mut self, owner: (u32, u32), seq: u64, count: u64, block_ns: u64) {
+        let Some(more) = count.checked_sub(1) else { return };
         let fresh = Run { from_ns: block_ns, first: seq, read: 0, last: seq };
         let run = self.0.entry(owner).or_insert(fresh);
-        run.read += 1;
-        run.last = run.last.max(seq);
+        run.read += count;
+        run.last = run.last.max(seq.saturating_add(more));
         if seq < run.first {
             (run.first, run.from_ns) = (seq, block_ns);
         }

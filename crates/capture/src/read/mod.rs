@@ -18,19 +18,26 @@ mod mend;
 mod meta;
 mod named;
 mod native;
+mod observed;
+mod parts;
+mod quick;
 mod requests;
 mod rows;
+mod survey;
 mod tables;
 mod tame;
 mod thin;
 mod trace;
 
-pub use capture::{Capture, Frame, Wanted};
+pub use capture::{Capture, Frame, Part, Wanted};
 pub use error::ReadError;
 pub use meta::Meta;
+pub use observed::Choose;
+pub use parts::Parts;
+pub use quick::QuickMap;
 pub use rows::{
-    CallRow, Coverage, EventRow, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow,
-    Text, ThreadRow, TraceRow, VitalRow,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    TaskRow, Text, ThreadRow, TraceRow, VitalRow, Wish,
 };
 pub use tables::{Code, StackNode};
 pub use trace::{SpanIds, Traces};
@@ -38,7 +45,7 @@ pub use trace::{SpanIds, Traces};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
-use format::symbols::Symbols;
+use chunks::Chunks;
 
 /// Names in a names area given as words; for readers of dead processes' regions.
 pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
@@ -59,9 +66,28 @@ impl Capture {
         wanted: Wanted,
         tell: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
+        Capture::open_with(path, wanted, None, tell)
+    }
+
+    /// Reads what a diagnosis needs (`Wanted::Causes`) from the file at `path`, in bounded memory:
+    /// of a capture with very many observations only those that `choose` wants (`excerpt`).
+    pub fn open_judged(
+        path: &Path,
+        choose: &Choose<'_>,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Capture, ReadError> {
+        Capture::open_with(path, Wanted::Causes, Some((choose, observed::MOST_BYTES)), tell)
+    }
+
+    fn open_with(
+        path: &Path,
+        wanted: Wanted,
+        choose: Option<(&Choose<'_>, usize)>,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Capture, ReadError> {
         let io = |error| ReadError::Io(path.to_owned(), error);
         let mut file = std::fs::File::open(path).map_err(io)?;
-        Capture::read(&mut file, wanted, tell).map_err(|error| match error {
+        Capture::read(&mut file, wanted, choose, tell).map_err(|error| match error {
             ReadError::Broken(error) => io(error),
             other => other,
         })
@@ -74,47 +100,82 @@ impl Capture {
 
     /// Reads what is wanted from a capture in `bytes`.
     pub fn parse_for(bytes: &[u8], wanted: Wanted) -> Result<Capture, ReadError> {
-        Capture::read(&mut Cursor::new(bytes), wanted, &mut |_, _| ())
+        Capture::read(&mut Cursor::new(bytes), wanted, None, &mut |_, _| ())
+    }
+
+    /// Reads what a diagnosis needs from a capture in `bytes`, with at most `most` bytes of rows of
+    /// observations.
+    pub fn parse_judged(
+        bytes: &[u8],
+        choose: &Choose<'_>,
+        most: usize,
+    ) -> Result<Capture, ReadError> {
+        let choose = Some((choose, most));
+        Capture::read(&mut Cursor::new(bytes), Wanted::Causes, choose, &mut |_, _| ())
     }
 
     fn read(
         source: &mut (impl Read + Seek),
         wanted: Wanted,
+        choose: Option<(&Choose<'_>, usize)>,
         tell: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
         let chunks = chunks::split(source)?;
+        Capture::read_chunks(source, chunks, wanted, choose, tell)
+    }
+
+    /// The tables of a capture, without rows.
+    fn with_tables(chunks: &Chunks) -> Result<Capture, ReadError> {
         let mut capture = Capture {
-            damage: chunks.damage,
+            damage: chunks.damage.clone(),
             torn_blocks: chunks.overwritten,
             ..Capture::default()
         };
-        capture.meta = match chunks.meta {
-            Some(text) => Meta::parse(&text, &mut capture.damage),
+        capture.meta = match &chunks.meta {
+            Some(text) => Meta::parse(text, &mut capture.damage),
             None => return Err(ReadError::NothingLeft("no META chunk".to_owned())),
         };
         capture.names = tables::names(&chunks.names);
         capture.codes = tables::codes(&chunks.codes);
         capture.stacks = tables::stacks(&chunks.stacks);
         capture.threads = tables::threads(&chunks.threads, &capture.names);
-        let mut reader = blocks::BlockReader::new(&capture, wanted);
+        Ok(capture)
+    }
+
+    fn read_chunks(
+        source: &mut (impl Read + Seek),
+        chunks: Chunks,
+        wanted: Wanted,
+        choose: Option<(&Choose<'_>, usize)>,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Capture, ReadError> {
+        let mut capture = Capture::with_tables(&chunks)?;
+        let most = choose.map(|(_, most)| most);
+        let mut reader = blocks::BlockReader::new(&capture, wanted, most);
+        let open = blocks::open_spans(&capture, &chunks.open);
+        if wanted == Wanted::Causes {
+            reader.expect(open.clone());
+        }
         let mut payload = Vec::new();
         let all = chunks.blocks.len() as u64;
         for (done, found) in chunks.blocks.into_iter().enumerate() {
             tell(done as u64, all);
             match chunks::load(source, found, &mut payload)? {
-                true => reader.chunk(&mut capture, &payload),
+                true => reader.chunk(&mut capture, found.payload(), &payload),
                 false => capture.damage.push(chunks::wrong_sum(found)),
             }
         }
         if wanted == Wanted::All {
-            blocks::add_open_spans(&mut capture, &chunks.open);
+            blocks::add_open_spans(&mut capture, open.into_iter());
         }
         let nodes = capture.stacks.len();
-        reader.finish(&mut capture);
-        match Symbols::decode(&chunks.symbols, tables::names) {
-            Some(symbols) => named::apply(&mut capture, &symbols, nodes),
-            None if chunks.symbols.is_empty() => (),
-            None => capture.damage.push("chunk \"SYMS\": cut off, left out".to_owned()),
+        reader.finish(
+            &mut capture,
+            source,
+            choose.map_or(&|_| Vec::new(), |(choose, _)| choose),
+        )?;
+        if let Some(named) = named::tables(&mut capture, &chunks.symbols, nodes) {
+            named::place(&mut capture, &named);
         }
         capture.tame();
         Ok(capture)

@@ -11,9 +11,41 @@ use format::symbols::{Placed, Symbols, OWN};
 use super::capture::Capture;
 use super::tables::{Code, StackNode};
 
-/// Adds the names to the capture's tables, samples and wakeups, which are sorted. `nodes`: how many
-/// stack nodes the capture's own table has.
-pub fn apply(capture: &mut Capture, symbols: &Symbols, nodes: usize) {
+/// Names that are in the tables, and the stacks that they are for.
+pub struct Named {
+    symbols: Symbols,
+    /// Stack nodes of the capture's own table.
+    nodes: usize,
+    /// The id of the first node that was added.
+    first: u32,
+}
+
+impl Named {
+    /// The id of a stack; None: there is none such.
+    fn stack(&self, id: u32) -> Option<u32> {
+        match id & OWN {
+            0 => (id as usize <= self.nodes).then_some(id),
+            _ => {
+                let own = id & !OWN;
+                (own < self.symbols.nodes.len() as u32).then(|| self.first + own)
+            }
+        }
+    }
+}
+
+/// Adds the names in a chunk to the capture's tables; `nodes`: how many stack nodes the capture's
+/// own table has. None: there are no such names.
+pub fn tables(capture: &mut Capture, chunk: &[u8], nodes: usize) -> Option<Named> {
+    let Some(symbols) = Symbols::decode(chunk, super::tables::names) else {
+        if !chunk.is_empty() {
+            capture.damage.push("chunk \"SYMS\": cut off, left out".to_owned());
+        }
+        return None;
+    };
+    Some(add(capture, symbols, nodes))
+}
+
+fn add(capture: &mut Capture, symbols: Symbols, nodes: usize) -> Named {
     let first_name = capture.names.len() as u32;
     capture.names.extend(symbols.names.iter().cloned());
     for (id, own) in &symbols.renamed {
@@ -31,22 +63,21 @@ pub fn apply(capture: &mut Capture, symbols: &Symbols, nodes: usize) {
         native: false,
         inner: code.inner,
     }));
-    let first_node = capture.stacks.len() as u32 + 1;
-    let own_nodes = symbols.nodes.len() as u32;
-    let stack = |id: u32| match id & OWN {
-        0 => (id as usize <= nodes).then_some(id),
-        _ => (id & !OWN < own_nodes).then(|| first_node + (id & !OWN)),
-    };
-    capture.stacks.extend(symbols.nodes.iter().map(|node| StackNode {
-        parent: stack(node.parent).unwrap_or(0),
+    let named = Named { symbols, nodes, first: capture.stacks.len() as u32 + 1 };
+    capture.stacks.extend(named.symbols.nodes.iter().map(|node| StackNode {
+        parent: named.stack(node.parent).unwrap_or(0),
         code: first_code.saturating_add(node.code),
         line: node.line,
     }));
-    place_samples(capture, &symbols.samples, stack);
-    for waking in &symbols.wakings {
-        if let Some(stack) =
-            stack(waking.stack).filter(|_| capture.is_woken_at(waking.tid, waking.t_ns))
-        {
+    named
+}
+
+/// Gives the capture's samples and wakeups, which are sorted, their named stacks.
+pub fn place(capture: &mut Capture, named: &Named) {
+    place_samples(capture, &named.symbols.samples, |id| named.stack(id));
+    for waking in &named.symbols.wakings {
+        let stack = named.stack(waking.stack);
+        if let Some(stack) = stack.filter(|_| capture.is_woken_at(waking.tid, waking.t_ns)) {
             capture.waker_stacks.insert((waking.tid, waking.t_ns), stack);
         }
     }
@@ -127,7 +158,8 @@ mod tests {
     #[test]
     fn named_frames_are_in_their_sample_and_wakeup_only() {
         let (mut capture, symbols) = capture();
-        apply(&mut capture, &symbols, 1);
+        let named = add(&mut capture, symbols, 1);
+        place(&mut capture, &named);
         let stacks: Vec<u32> = capture.samples[&7].iter().map(|s| s.stack).collect();
         assert_eq!(functions(&capture, stacks[0]), [("serve", 5, false)]);
         let named = [("crunch", 20, true), ("pack", 10, true), ("serve", 5, false)];
@@ -147,7 +179,8 @@ mod tests {
         ];
         symbols.wakings = vec![Placed { tid: 7, t_ns: 151, stack: OWN }];
         symbols.renamed = vec![(99, 0), (1, 99)];
-        apply(&mut capture, &symbols, 1);
+        let named = add(&mut capture, symbols, 1);
+        place(&mut capture, &named);
         assert!(capture.samples[&7].iter().all(|s| s.stack == 1));
         assert!(capture.waker_stacks.is_empty() && capture.samples.len() == 1);
         assert_eq!(capture.name(1), "serve");

@@ -30,9 +30,8 @@ impl Row {
 }
 
 /// Adds the stacks to the capture's tables and samples, which are sorted. A stack whose sample or
-/// wakeup is missing (overwritten) is left out.
-pub fn join(capture: &mut Capture, rows: Vec<Row>) {
-    let mut nodes = Nodes::default();
+/// wakeup is missing (overwritten) is left out. `nodes`: what was added to the tables before.
+pub fn join(capture: &mut Capture, rows: Vec<Row>, nodes: &mut Nodes) {
     for row in rows {
         if row.of_waking {
             if capture.is_woken_at(row.tid, row.t_ns) {
@@ -56,7 +55,7 @@ pub fn join(capture: &mut Capture, rows: Vec<Row>) {
 
 /// What was added to the tables.
 #[derive(Default)]
-struct Nodes {
+pub struct Nodes {
     nodes: HashMap<(u32, u32, u32), u32>,
     codes: HashMap<(u32, u64), u32>,
     names: HashMap<u64, u32>,
@@ -147,7 +146,7 @@ mod tests {
         capture.names = ["", "/srv/app\t", "0x1234"].map(str::to_owned).to_vec();
         let wake = |t_ns, by| Wake { t_ns, tid: 7, by: Waker::Thread(by) };
         capture.wakes.insert(7, vec![wake(500, 9), wake(501, 9), wake(900, 9)]);
-        join(&mut capture, vec![row(7, 501), row(7, 600), row(8, 500)]);
+        join(&mut capture, vec![row(7, 501), row(7, 600), row(8, 500)], &mut Nodes::default());
         assert_eq!(capture.waker_stacks.keys().collect::<Vec<_>>(), [&(7, 501)]);
         let off = |out_ns, in_ns| OffCpu { out_ns, in_ns, preempted: false, cpu: None };
         let stack = capture.waker_stack_in(7, &off(400, 550));

@@ -4,11 +4,12 @@
 //! wait here. What it promises: memory is bounded where only causes are wanted, since some rows
 //! then stand for several (`thin`). What is missing on purpose: records (`blocks` decodes them).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use format::record::{flag, Record};
 
 use super::capture::{Capture, Wanted};
+use super::quick::QuickMap;
 use super::rows::{list, RequestRow};
 use super::thin;
 
@@ -32,7 +33,7 @@ const ASKED_BEFORE_NS: u64 = 2_000_000_000;
 pub struct Requests {
     wanted: Wanted,
     /// Requests whose begin or end is not read yet; the others are rows of the capture.
-    begun: HashMap<u64, Begun>,
+    begun: QuickMap<u64, Begun>,
     /// Requests whose present name was recorded at the snapshot.
     renamed: HashSet<u64>,
     /// With more requests than this, some rows stand for several.
@@ -46,7 +47,7 @@ impl Requests {
     pub fn new(wanted: Wanted) -> Requests {
         Requests {
             wanted,
-            begun: HashMap::new(),
+            begun: QuickMap::default(),
             renamed: HashSet::new(),
             most: thin::MOST,
             stood_for: HashSet::new(),
@@ -109,6 +110,13 @@ impl Requests {
         for id in capture.requests.iter().map(|row| &row.id).chain(&self.stood_for) {
             self.begun.remove(id);
         }
+    }
+
+    /// Drops the rows that are whole, for a reader that wants the others only.
+    pub fn forget_whole(&mut self, capture: &mut Capture) {
+        let asked_ns = capture.meta.to_ns.saturating_sub(ASKED_BEFORE_NS);
+        let late = capture.requests.drain(..).filter(|row| row.end_ns >= Some(asked_ns));
+        self.stood_for.extend(late.map(|row| row.id));
     }
 
     /// The rows of requests that are not whole.

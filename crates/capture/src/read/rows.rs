@@ -1,5 +1,7 @@
 //! The rows of a capture: one type for each kind of record.
 
+use std::collections::{HashMap, HashSet};
+
 use format::metric::Numbers;
 use format::record::{Attributes, Value};
 use format::trace::{Link, Trace};
@@ -229,6 +231,32 @@ pub struct LinkRow {
     pub link: Link,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
+}
+
+/// A time that a reader wants, for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The request's id.
+    pub request: u64,
+    /// Begin.
+    pub from_ns: u64,
+    /// End.
+    pub to_ns: u64,
+}
+
+/// Which part was read of the observations of a capture that has very many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The requests whose wanted time was read in whole.
+    pub requests: HashSet<u64>,
+    /// Times (from, to) that were not read, disjoint, in order; nothing is known of any thread.
+    pub unread: Vec<(u64, u64)>,
+    /// Observations in the file.
+    pub all: u64,
+    /// Of these, read.
+    pub read: u64,
+    /// Samples in the file, by thread.
+    pub samples: HashMap<u32, u64>,
 }
 
 /// The attributes of a record.

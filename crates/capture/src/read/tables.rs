@@ -40,6 +40,13 @@ pub fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(word).collect()
 }
 
+/// The words of a block, which replace those in `words`.
+pub fn to_words(block: &[u8], words: &mut Vec<u64>) {
+    words.clear();
+    let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    words.extend(block.chunks_exact(8).map(word));
+}
+
 /// Names by ordinal.
 pub fn names(mut bytes: &[u8]) -> Vec<String> {
     let mut out = Vec::new();

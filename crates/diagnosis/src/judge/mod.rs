@@ -5,6 +5,7 @@ pub(crate) mod confidence;
 pub(crate) mod explanation;
 pub(crate) mod group_finding;
 pub(crate) mod material;
+mod wanted;
 
 use analysis::requests::{count, Judged, Requests};
 use capture::read::{Capture, Traces};
@@ -20,14 +21,12 @@ use crate::judge::material::Material;
 use crate::order::Order;
 use crate::reported::{calls, own_cost, repeats};
 
+use wanted::{CONTROLS, MOST_SLOW};
+
+pub use wanted::wanted;
+
 /// Most findings reported.
 const MOST: usize = 5;
-
-/// Control requests that are considered.
-const CONTROLS: usize = 200;
-
-/// Slow requests that are considered; the slowest.
-const MOST_SLOW: usize = 200;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
@@ -67,7 +66,13 @@ fn judged<'c>(
     let failures = failures(&requests);
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
     requests.slow.truncate(MOST_SLOW);
-    let controls = requests.controls(CONTROLS);
+    let mut controls = requests.controls(CONTROLS);
+    if let Some(excerpt) = &capture.excerpt {
+        // What the others did was not read.
+        requests.slow.retain(|r| excerpt.requests.contains(&r.row.id));
+        controls.retain(|r| excerpt.requests.contains(&r.row.id));
+    }
+    let examined = (requests.slow.len(), controls.len());
     let spent = weigh::by_cause(&cx, &controls);
     let baseline = weigh::baseline(&spent);
     let weighed = weigh::weigh(&cx, &requests, &baseline);
@@ -99,6 +104,7 @@ fn judged<'c>(
         failures,
         endless: requests.endless,
         older: requests.older,
+        examined,
         worst_ns,
         excess_ns,
         findings,

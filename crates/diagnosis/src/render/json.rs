@@ -30,6 +30,8 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
             "common_horizon_ns": capture.common_horizon_ns(),
             "sources": sources,
             "losses": losses,
+            "observations_read": capture.excerpt.as_ref().map(|e| e.read),
+            "observations": capture.excerpt.as_ref().map(|e| e.all),
         },
         "requests": {
             "total": diagnosis.total,
@@ -41,6 +43,8 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
             "older": diagnosis.older,
             "worst_ms": ms(diagnosis.worst_ns),
             "excess_ns": diagnosis.excess_ns,
+            "slow_examined": diagnosis.examined.0,
+            "normal_examined": diagnosis.examined.1,
         },
         "otherwise": diagnosis.suspects.iter().map(suspect).collect::<Vec<Value>>(),
         "causes": findings.map(|(i, f)| cause(diagnosis, i + 1, f)).collect::<Vec<Value>>(),

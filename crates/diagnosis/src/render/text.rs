@@ -86,6 +86,19 @@ pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
         let left = counted(d.older, "slow request");
         let _ = writeln!(out, "Left out: {left} older than the time the capture covers.");
     }
+    excerpt(out, d);
+}
+
+/// What the verdict rests on, if not all of the capture was read.
+fn excerpt(out: &mut String, d: &Diagnosis<'_>) {
+    let Some(excerpt) = &d.capture.excerpt else { return };
+    let (read, all) = (thousands(excerpt.read), thousands(excerpt.all));
+    let (slow, normal) = (counted(d.examined.0, "slow request"), thousands(d.examined.1 as u64));
+    let _ = writeln!(
+        out,
+        "The capture is large: {slow} and {normal} normal ones were examined, with {read} of {all} \
+         observations of threads."
+    );
 }
 
 fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {

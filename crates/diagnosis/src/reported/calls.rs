@@ -29,7 +29,8 @@ impl<'c> Calls<'c> {
         let mut of: HashMap<u64, Vec<CallRow>> = HashMap::new();
         let names: HashSet<u32> = capture.calls.iter().map(|call| call.name).collect();
         if !names.is_empty() {
-            let still = capture.spans.iter().filter(|s| s.open && names.contains(&s.name));
+            let open = capture.open_spans.iter().chain(capture.spans.iter().filter(|s| s.open));
+            let still = open.filter(|s| names.contains(&s.name));
             let ids: HashSet<u64> = slow.iter().map(|r| r.row.id).collect();
             let all = capture.calls.iter().copied().chain(still.map(running));
             for call in all.filter(|call| ids.contains(&call.request)) {

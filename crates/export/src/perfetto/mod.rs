@@ -33,24 +33,46 @@ use analysis::states::Threads;
 use capture::read::Capture;
 
 use crate::options::Progress;
+use crate::part_writer::PartWriter;
 use crate::scene;
 use packets::{Packets, PROCESS};
 
-/// Writes the trace.
-pub fn write(
-    capture: &Capture,
-    out: &mut dyn Write,
-    progress: &mut Progress<'_>,
-) -> io::Result<()> {
-    let threads = Threads::new(capture);
-    let mut packets = Packets { out, last_track: PROCESS, pid: capture.meta.pid as i32 };
-    packets.clocks(capture)?;
-    packets.begin(&threads)?;
-    let mut parent = PROCESS;
-    scene::tracks(&threads, progress, &mut |track| packets.track(&track, &mut parent))?;
-    for counter in scene::counters(capture) {
-        packets.counter(&counter)?;
+/// The writer of the trace.
+pub(crate) struct Trace<'o> {
+    packets: Packets<'o>,
+    kept: scene::Kept,
+    stacks: stacks::Known,
+    begun: bool,
+}
+
+impl<'o> Trace<'o> {
+    pub(crate) fn new(out: &'o mut dyn Write) -> Trace<'o> {
+        let (kept, stacks) = (scene::Kept::default(), stacks::Known::default());
+        Trace { packets: Packets::new(out), kept, stacks, begun: false }
     }
-    stacks::write(&threads, &mut packets)?;
-    packets.out.flush()
+}
+
+impl PartWriter for Trace<'_> {
+    fn part(&mut self, capture: &Capture, progress: &mut Progress<'_>) -> io::Result<()> {
+        let threads = Threads::new(capture);
+        let packets = &mut self.packets;
+        if !self.begun {
+            packets.pid = capture.meta.pid as i32;
+            packets.clocks(capture)?;
+            packets.begin(&threads)?;
+            self.begun = true;
+        }
+        let mut parent = PROCESS;
+        scene::tracks(&threads, &mut self.kept, progress, &mut |track| {
+            packets.track(&track, &mut parent)
+        })?;
+        for counter in scene::counters(capture) {
+            packets.counter(&counter)?;
+        }
+        stacks::write(&threads, &mut self.stacks, packets)
+    }
+
+    fn finish(&mut self, _: &Capture, _: &mut Progress<'_>) -> io::Result<()> {
+        self.packets.out.flush()
+    }
 }

@@ -3,6 +3,7 @@
 //! How it works: each packet is written as soon as it is known, as a field of the `Trace` that the
 //! file is.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use analysis::states::Threads;
@@ -23,11 +24,19 @@ pub(super) const PROCESS: u64 = 1;
 /// The writer of packets.
 pub(super) struct Packets<'o> {
     pub(super) out: &'o mut dyn Write,
-    pub(super) last_track: u64,
+    last_track: u64,
     pub(super) pid: i32,
+    /// Tracks that have their descriptor: by position and lane, and of counters.
+    tracks: HashMap<(Stand, usize), u64>,
+    counters: HashMap<String, u64>,
 }
 
-impl Packets<'_> {
+impl<'o> Packets<'o> {
+    pub(super) fn new(out: &'o mut dyn Write) -> Packets<'o> {
+        let (tracks, counters) = (HashMap::new(), HashMap::new());
+        Packets { out, last_track: PROCESS, pid: 0, tracks, counters }
+    }
+
     /// One packet, as a field of the `Trace` that the file is.
     pub(super) fn push(&mut self, packet: TracePacket) -> io::Result<()> {
         let flags = packet.sequence_flags.unwrap_or(proto::NEEDS_STATE);
@@ -95,7 +104,15 @@ impl Packets<'_> {
 
     /// `thread`: the track of the thread that was written last, the parent of its other tracks.
     pub(super) fn track(&mut self, track: &Track<'_>, thread: &mut u64) -> io::Result<()> {
+        let place = (track.stand, track.lane);
+        if let Some(uuid) = self.tracks.get(&place).copied() {
+            if matches!(track.stand, Stand::Thread(_)) {
+                *thread = uuid;
+            }
+            return self.content(uuid, track);
+        }
         let uuid = self.new_track();
+        self.tracks.insert(place, uuid);
         let below = |uuid| Some(uuid);
         let (parent_uuid, rank) = match track.stand {
             Stand::Requests => (below(PROCESS), 0),
@@ -121,6 +138,10 @@ impl Packets<'_> {
             _ => descriptor.name = Some(track.name.clone()),
         }
         self.descriptor(descriptor)?;
+        self.content(uuid, track)
+    }
+
+    fn content(&mut self, uuid: u64, track: &Track<'_>) -> io::Result<()> {
         self.slices(uuid, &track.slices)?;
         track.marks.iter().try_for_each(|mark| self.mark(uuid, mark))
     }
@@ -172,17 +193,26 @@ impl Packets<'_> {
         self.push(TracePacket { timestamp, track_event, ..TracePacket::default() })
     }
 
-    pub(super) fn counter(&mut self, counter: &Counter<'_>) -> io::Result<()> {
+    fn counter_track(&mut self, name: &str) -> io::Result<u64> {
         let uuid = self.new_track();
-        let (unit, unit_name) = unit_of(counter.name);
+        self.counters.insert(name.to_owned(), uuid);
+        let (unit, unit_name) = unit_of(name);
         self.descriptor(TrackDescriptor {
             uuid: Some(uuid),
             parent_uuid: Some(PROCESS),
-            name: Some(counter.name.to_owned()),
+            name: Some(name.to_owned()),
             counter: Some(CounterDescriptor { unit, unit_name }),
             sibling_order_rank: Some(2),
             ..TrackDescriptor::default()
         })?;
+        Ok(uuid)
+    }
+
+    pub(super) fn counter(&mut self, counter: &Counter<'_>) -> io::Result<()> {
+        let uuid = match self.counters.get(counter.name) {
+            Some(uuid) => *uuid,
+            None => self.counter_track(counter.name)?,
+        };
         for (t_ns, value) in &counter.points {
             let event = TrackEvent {
                 r#type: Some(event_type::COUNTER),

@@ -14,20 +14,22 @@ use super::proto::{
 };
 use crate::frames::Frames;
 
-/// Writes the samples that have a stack.
-pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()> {
+/// Writes the samples of a part that have a stack.
+pub fn write(
+    threads: &Threads<'_>,
+    known: &mut Known,
+    packets: &mut Packets<'_>,
+) -> io::Result<()> {
     let capture = threads.capture;
-    let mut samples: Vec<&Sample> =
-        capture.samples.values().flatten().filter(|s| s.stack != 0).collect();
+    let all = capture.samples.values().flatten();
+    let mut samples: Vec<&Sample> = all.filter(|s| s.stack != 0 && capture.owns(s.t_ns)).collect();
     samples.sort_by_key(|s| (s.t_ns, s.tid));
-    let mut frames = Frames::new(capture);
-    let mut known = Known::default();
-    let mut wall_ns = 0u64;
+    let mut frames = Frames::after(capture, known.written);
     for sample in samples {
         let Some(told) = known.stack(&mut frames, sample.stack) else { continue };
         // Nothing new: no packet for it.
         let interned_data = (told != InternedData::default()).then_some(told);
-        wall_ns = wall_ns.saturating_add(sample.wall_ns);
+        known.wall_ns = known.wall_ns.saturating_add(sample.wall_ns);
         packets.push(TracePacket {
             timestamp: Some(sample.t_ns),
             interned_data,
@@ -37,17 +39,22 @@ pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()>
                 tid: Some(sample.tid),
                 callstack_iid: Some(u64::from(sample.stack)),
                 cpu_mode: Some(proto::MODE_USER),
-                timebase_count: Some(wall_ns),
+                timebase_count: Some(known.wall_ns),
             }),
             ..TracePacket::default()
         })?;
     }
+    known.written = frames.written();
     Ok(())
 }
 
 /// The entries that were written already. Ids are those of the capture, or count up from 1.
 #[derive(Default)]
-struct Known {
+pub struct Known {
+    /// Wall time of the samples so far.
+    wall_ns: u64,
+    /// Frames so far.
+    written: usize,
     stacks: HashSet<u32>,
     frames: HashMap<(u32, u32), u64>,
     functions: HashMap<String, u64>,

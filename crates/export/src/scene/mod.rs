@@ -16,30 +16,42 @@ mod slices;
 mod track;
 mod waits;
 
+use std::collections::HashMap;
 use std::io;
 
 use analysis::context;
 use analysis::states::Threads;
 use capture::read::Capture;
 
-pub use lanes::nested;
+pub use lanes::{nested, Lanes};
 pub use track::{Arg, Args, Mark, Slice, Stand, Track, Visit};
 
+/// What the tracks of one part of a capture need to know of those before.
+#[derive(Default)]
+pub struct Kept {
+    requests: Lanes,
+    awaits: Lanes,
+    threads: HashMap<u32, Lanes>,
+}
+
 /// Calls `visit` with every track: requests, awaits, and the threads in the order of their ids.
-/// `progress` counts threads.
+/// `progress` counts threads. Of a capture that is read in parts this is done for each part, with
+/// the same `kept`: a track then comes again, with the slices that begin in the part.
 pub fn tracks<'c>(
     threads: &Threads<'c>,
+    kept: &mut Kept,
     progress: &mut crate::Progress<'_>,
     visit: &mut Visit<'_, 'c>,
 ) -> io::Result<()> {
     let by_id = context::requests_by_id(threads.capture);
-    slices::requests(threads, &by_id, visit)?;
-    waits::awaits(threads, visit)?;
+    slices::requests(threads, &by_id, &mut kept.requests, visit)?;
+    waits::awaits(threads, &mut kept.awaits, visit)?;
     let mut rows = slices::ThreadRows::new(threads, &by_id);
     let count = threads.ids().len() as u64;
     for (done, tid) in threads.ids().enumerate() {
         progress(done as u64, count);
-        slices::thread(threads, tid, &mut rows, visit)?;
+        let lanes = kept.threads.entry(tid).or_default();
+        slices::thread(threads, tid, &mut rows, lanes, visit)?;
         let slices = waits::states(threads, tid);
         if !slices.is_empty() {
             let (stand, name) = (Stand::States(tid), format!("{} states", threads.name(tid)));

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::io;
 
 use analysis::states::Threads;
-use capture::read::{RequestRow, SpanRow};
+use capture::read::{Capture, RequestRow, SpanRow};
 
-use super::lanes::nested;
+use super::lanes::Lanes;
 use super::track::{arg, attributes, Arg, Args, Mark, Slice, Stand, Track, Visit};
 
 /// Group of all slices of a thread that nest.
@@ -17,11 +17,12 @@ const ON_THREAD: u64 = 0;
 pub fn requests<'c>(
     threads: &Threads<'c>,
     by_id: &HashMap<u64, usize>,
+    lanes: &mut Lanes,
     visit: &mut Visit<'_, 'c>,
 ) -> io::Result<()> {
     let capture = threads.capture;
     let mut slices = Vec::new();
-    for row in &capture.requests {
+    for row in capture.requests.iter().filter(|r| capture.owns(r.begin_ns)) {
         slices.push(request(threads, row));
         let (begin_ns, end_ns) =
             (row.begin_ns, row.started_ns.min(slices[slices.len() - 1].end_ns));
@@ -38,32 +39,43 @@ pub fn requests<'c>(
             });
         }
     }
-    for row in &capture.spans {
+    for row in capture.spans.iter().filter(|s| capture.owns(s.begin_ns)) {
         if on_loop(capture.requests.as_slice(), by_id, row) {
             slices.push(Slice { group: row.request, ..span(threads, row) });
         }
     }
     // A mark is on the lane of its request.
     let mut handed: HashMap<u64, Vec<Mark<'c>>> = HashMap::new();
-    for (i, task) in capture.tasks.iter().enumerate() {
+    let tasks = capture.tasks.iter().enumerate();
+    for (i, task) in tasks.filter(|(_, t)| capture.owns(t.begin_ns)) {
         if let Some(owner) = by_id.get(&task.request) {
             let name = Cow::Owned(format!("handed to {}", threads.name(task.tid)));
             let mut args = vec![];
             arg(&mut args, "request id", Arg::Count(task.request));
-            let (t_ns, category, flow) = (task.queued_ns, "handed", Some(flow_id(i)));
+            let (t_ns, category, flow) = (task.queued_ns, "handed", Some(flow_id(capture, i)));
             let tid = capture.requests[*owner].tid;
             let mark = Mark { t_ns, tid, name, category, args, flow };
             handed.entry(task.request).or_default().push(mark);
         }
     }
-    for (lane, slices) in nested(slices).into_iter().enumerate() {
+    for (lane, slices) in lanes.place(slices).into_iter().enumerate() {
         let own = slices.iter().filter(|s| s.category == "request");
         let mut marks: Vec<Mark<'c>> =
             own.filter_map(|s| handed.remove(&s.group)).flatten().collect();
         marks.sort_by_key(|m| m.t_ns);
+        if capture.part.is_some() && slices.is_empty() && marks.is_empty() {
+            continue;
+        }
         visit(Track { stand: Stand::Requests, name: "requests".to_owned(), lane, slices, marks })?;
     }
-    Ok(())
+    // Of requests that began in an earlier part.
+    let mut marks: Vec<Mark<'c>> = handed.into_values().flatten().collect();
+    if capture.part.is_none() || marks.is_empty() {
+        return Ok(());
+    }
+    marks.sort_by_key(|m| (m.t_ns, m.flow));
+    let (stand, name, lane, slices) = (Stand::Requests, "requests".to_owned(), 0, Vec::new());
+    visit(Track { stand, name, lane, slices, marks })
 }
 
 fn on_loop(requests: &[RequestRow], by_id: &HashMap<u64, usize>, span: &SpanRow) -> bool {
@@ -71,9 +83,9 @@ fn on_loop(requests: &[RequestRow], by_id: &HashMap<u64, usize>, span: &SpanRow)
     owner.is_some_and(|r| r.on_loop && r.tid == span.tid)
 }
 
-/// Flow of the task at an index: never 0.
-fn flow_id(task: usize) -> u64 {
-    task as u64 + 1
+/// Flow of the task at an index: never 0, and another one in each part of a capture.
+fn flow_id(capture: &Capture, task: usize) -> u64 {
+    (capture.part.map_or(0, |part| part.number) << 32) + task as u64 + 1
 }
 
 fn request<'c>(threads: &Threads<'c>, row: &'c RequestRow) -> Slice<'c> {
@@ -138,7 +150,8 @@ impl<'c> ThreadRows<'c> {
     pub fn new(threads: &Threads<'c>, by_id: &HashMap<u64, usize>) -> ThreadRows<'c> {
         let capture = threads.capture;
         let mut rows = ThreadRows { slices: HashMap::new(), marks: HashMap::new() };
-        for row in capture.requests.iter().filter(|r| !r.on_loop) {
+        let handled = capture.requests.iter().filter(|r| !r.on_loop && capture.owns(r.begin_ns));
+        for row in handled {
             let whole = request(threads, row);
             let begin_ns = row.started_ns.max(row.begin_ns);
             let end_ns = whole.end_ns.max(begin_ns);
@@ -146,10 +159,12 @@ impl<'c> ThreadRows<'c> {
             rows.slice(row.tid, Slice { begin_ns, end_ns, category, group, ..whole });
         }
         rows.tasks(threads, by_id);
-        for row in capture.spans.iter().filter(|s| !on_loop(&capture.requests, by_id, s)) {
+        let own = |s: &&SpanRow| capture.owns(s.begin_ns);
+        let spans = capture.spans.iter().filter(own);
+        for row in spans.filter(|s| !on_loop(&capture.requests, by_id, s)) {
             rows.slice(row.tid, span(threads, row));
         }
-        for row in &capture.gcs {
+        for row in capture.gcs.iter().filter(|gc| capture.owns(gc.begin_ns)) {
             let mut args = vec![];
             arg(&mut args, "generation", Arg::Count(u64::from(row.generation)));
             arg(&mut args, "collected", Arg::Count(row.collected));
@@ -173,7 +188,8 @@ impl<'c> ThreadRows<'c> {
 
     fn tasks(&mut self, threads: &Threads<'c>, by_id: &HashMap<u64, usize>) {
         let capture = threads.capture;
-        for (i, row) in capture.tasks.iter().enumerate() {
+        let tasks = capture.tasks.iter().enumerate();
+        for (i, row) in tasks.filter(|(_, t)| capture.owns(t.begin_ns)) {
             let owner = by_id.get(&row.request).map(|i| &capture.requests[*i]);
             let name = owner.map_or("?", |r| capture.name(r.name));
             let mut args = vec![];
@@ -183,7 +199,7 @@ impl<'c> ThreadRows<'c> {
             let (begin_ns, end_ns) = (row.begin_ns, row.end_ns.max(row.begin_ns));
             let (category, group) = ("task", ON_THREAD);
             let name = Cow::Owned(format!("for {name}"));
-            let flow = owner.map(|_| flow_id(i));
+            let flow = owner.map(|_| flow_id(capture, i));
             self.slice(row.tid, Slice { begin_ns, end_ns, name, category, args, group, flow });
         }
     }
@@ -198,15 +214,16 @@ pub fn thread<'c>(
     threads: &Threads<'c>,
     tid: u32,
     rows: &mut ThreadRows<'c>,
+    lanes: &mut Lanes,
     visit: &mut Visit<'_, 'c>,
 ) -> io::Result<()> {
-    let mut lanes = nested(rows.slices.remove(&tid).unwrap_or_default()).into_iter();
+    let mut lanes = lanes.place(rows.slices.remove(&tid).unwrap_or_default()).into_iter();
     let (stand, name) = (Stand::Thread(tid), threads.name(tid));
     let slices = lanes.next().unwrap_or_default();
     // Events are read in the order of time over all threads, so each thread's are in order too.
     let marks = rows.marks.remove(&tid).unwrap_or_default();
     visit(Track { stand, name, lane: 0, slices, marks })?;
-    for (lane, slices) in lanes.enumerate() {
+    for (lane, slices) in lanes.enumerate().filter(|(_, slices)| !slices.is_empty()) {
         let name = format!("{} (overlapping)", threads.name(tid));
         visit(Track { stand: Stand::Overflow(tid), name, lane, slices, marks: Vec::new() })?;
     }

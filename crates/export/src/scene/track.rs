@@ -71,7 +71,7 @@ pub struct Mark<'c> {
 }
 
 /// The position of a track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stand {
     /// Beside the threads.
     Requests,

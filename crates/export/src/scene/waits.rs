@@ -11,7 +11,7 @@ use capture::read::Capture;
 use format::record::{flag, Await, Sample};
 use format::wait::{HolderSource, WaitKind};
 
-use super::lanes::nested;
+use super::lanes::Lanes;
 use super::track::{arg, Arg, Args, Slice, Stand, Track, Visit};
 
 /// A waiting task is sampled again at least this often; a longer gap means that nothing was seen.
@@ -135,7 +135,11 @@ fn source(source: HolderSource) -> &'static str {
 }
 
 /// The tracks with the awaits of requests on event loops, from one sample of a task to the next.
-pub fn awaits<'c>(threads: &Threads<'c>, visit: &mut Visit<'_, 'c>) -> io::Result<()> {
+pub fn awaits<'c>(
+    threads: &Threads<'c>,
+    lanes: &mut Lanes,
+    visit: &mut Visit<'_, 'c>,
+) -> io::Result<()> {
     let capture = threads.capture;
     let ends: HashMap<u64, u64> =
         capture.requests.iter().filter_map(|r| Some((r.id, r.end_ns?))).collect();
@@ -152,18 +156,21 @@ pub fn awaits<'c>(threads: &Threads<'c>, visit: &mut Visit<'_, 'c>) -> io::Resul
         tasks.extend(of_request);
     }
     let mut slices = Vec::new();
-    for (group, (request, _, looks)) in tasks.iter().enumerate() {
+    // Another one for each task, in all parts of a capture.
+    let first = capture.part.map_or(0, |part| part.number) << 32;
+    for (group, (request, _, looks)) in (first..).zip(&tasks) {
         let end_ns = ends.get(request).copied().unwrap_or(threads.end_ns);
-        for (i, seen) in looks.iter().enumerate() {
+        for (i, seen) in looks.iter().enumerate().filter(|(_, seen)| capture.owns(seen.t_ns)) {
             let next_ns = looks.get(i + 1).map_or(end_ns, |next| next.t_ns);
             let end_ns = next_ns.min(seen.t_ns.saturating_add(STALE_NS)).max(seen.t_ns);
             let name = Cow::Owned(format!("awaits {}", seen.kind.text()));
             let args = told(threads, seen);
-            let (begin_ns, category, group) = (seen.t_ns, "await", group as u64);
+            let (begin_ns, category, group) = (seen.t_ns, "await", group);
             slices.push(Slice { begin_ns, end_ns, name, category, args, group, flow: None });
         }
     }
-    for (lane, slices) in nested(slices).into_iter().enumerate() {
+    let placed = lanes.place(slices).into_iter().enumerate();
+    for (lane, slices) in placed.filter(|(_, slices)| !slices.is_empty()) {
         let (stand, name) = (Stand::Awaits, "awaits".to_owned());
         visit(Track { stand, name, lane, slices, marks: Vec::new() })?;
     }
