@@ -1,7 +1,7 @@
 //! A capture that is read in parts, for what is written as it is read.
 //!
-//! How it works: the parts are those of `capture::read::Parts`; native stacks of each are named when
-//! it is read. What it promises: a note about a binary or about damage is reported once.
+//! How it works: the parts are those of `capture::read::Parts`; native stacks of each are named
+//! when it is read. What it promises: a note about a binary or about damage is reported once.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -3,9 +3,9 @@
 //!
 //! How it works: each format is one file with a writer of a capture, which comes in whole or in
 //! parts (`capture::read::Parts`): what begins in a part is written with it. Three views are
-//! shared. `weights` is for flame graphs: stacks with the wall, CPU and off-CPU time spent in them. `scene`
-//! is for timelines: tracks of nested slices, instants and counters. `spans` is for traces: spans
-//! with ids and parents. All take a thread's states from `analysis::timeline`, so that an export
+//! shared. `weights` is for flame graphs: stacks with the wall, CPU and off-CPU time spent in them.
+//! `scene` is for timelines: tracks of nested slices, instants and counters. `spans` is for traces:
+//! spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an export
 //! always agrees with the verdict.
 //!
 //! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU time are

@@ -1,12 +1,12 @@
-//! What was observed of threads (samples, times off the CPU, wakeups, awaits, native stacks), within
-//! a bound where only causes are wanted.
+//! What was observed of threads (samples, times off the CPU, wakeups, awaits, native stacks),
+//! within a bound where only causes are wanted.
 //!
 //! How it works: rows are kept until they need more than `most` bytes. A capture with more is read
 //! twice: the first time only its requests are kept, and where in the file the observations are.
 //! Then the reader says which times it wants, the most important first; as many of them as fit are
 //! read, in whole. Of each thread the first and the last row stay as well, since they bound what
-//! is known of it. In that second pass the spans of the wanted requests are summed up, too, if those
-//! of all requests were too many.
+//! is known of it. In that second pass the spans of the wanted requests are summed up, too, if
+//! those of all requests were too many.
 //!
 //! What it promises: the same rows for the same file, whatever the machine does; a capture under
 //! the bound is read in whole; `Excerpt` says what was left out. The most important time is read

@@ -4,8 +4,8 @@
 //! each block, borders between parts of about equally many words, and what only the whole capture
 //! says (which records are missing, which requests have no end, the first and the last observation
 //! of each thread). Then each part is read from the blocks that have something of its time. A row
-//! belongs to the part in which it begins (`Capture::owns`); what is still under way at the end of a
-//! part is carried into the next. Observations of threads are there for a while before and behind
+//! belongs to the part in which it begins (`Capture::owns`); what is still under way at the end of
+//! a part is carried into the next. Observations of threads are there for a while before and behind
 //! the part as well, since states follow from their neighbours.
 //!
 //! What it promises: each row is owned by exactly one part, ids of names, code and stacks are those
@@ -127,8 +127,8 @@ impl<R: Read + Seek> Parts<R> {
         Ok(true)
     }
 
-    /// Reads everything that lies in a time, also if it began earlier or ends later, in the place of
-    /// the part before; of a capture of one part, all of it. After it `again` begins anew.
+    /// Reads everything that lies in a time, also if it began earlier or ends later, in the place
+    /// of the part before; of a capture of one part, all of it. After it `again` begins anew.
     pub fn between(
         &mut self,
         capture: &mut Capture,

@@ -3,7 +3,8 @@
 //!
 //! How it works: each word is multiplied by a number that differs from process to process, and the
 //! halves of the product are folded. What it promises: a file cannot be made so that its ids
-//! collide. What it does not: an order; whoever goes over a map sorts what comes out.
+//! collide. Missing on purpose: an order; what comes out of a map is sorted
+//! where it matters.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};

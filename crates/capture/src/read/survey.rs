@@ -1,5 +1,5 @@
-//! The first pass over a capture that is read in parts (`parts`): what lies where, and what only the
-//! whole capture says.
+//! The first pass over a capture that is read in parts (`parts`): what lies where, and what only
+//! the whole capture says.
 //!
 //! What it promises: memory for each block and each open request, not for each record.
 

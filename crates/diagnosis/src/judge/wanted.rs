@@ -14,7 +14,7 @@ use capture::read::{Capture, Wish};
 pub(crate) const CONTROLS: usize = 200;
 /// Slow requests that are considered; the slowest.
 pub(crate) const MOST_SLOW: usize = 200;
-/// Before a slow request: who occupied its worker, and what its holder had begun.
+/// Before a slow request: what occupied its worker, and what its holder had begun.
 const BEFORE_NS: u64 = 300_000_000;
 /// Behind it, and around a normal one: samples that belong to its last state.
 const AROUND_NS: u64 = 60_000_000;
