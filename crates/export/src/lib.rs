@@ -5,8 +5,8 @@
 //! parts (`capture::read::Parts`): what begins in a part is written with it. Three views are
 //! shared. `weights` is for flame graphs: stacks with the wall, CPU and off-CPU time spent in them.
 //! `scene` is for timelines: tracks of nested slices, instants and counters. `spans` is for traces:
-//! spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an export
-//! always agrees with the verdict.
+//! spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an
+//! export always agrees with the verdict.
 //!
 //! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU time are
 //! those of the records; text of the host is escaped as the format requires; every readable capture

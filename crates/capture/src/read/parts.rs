@@ -76,10 +76,7 @@ impl Parts<std::fs::File> {
 
 impl<'b> Parts<Cursor<&'b [u8]>> {
     /// The same of a capture in `bytes`, in parts of at most about `words` words.
-    pub fn parse(
-        bytes: &'b [u8],
-        words: usize,
-    ) -> Result<(Parts<Cursor<&'b [u8]>>, Capture), ReadError> {
+    pub fn parse(bytes: &'b [u8], words: usize) -> Result<(Self, Capture), ReadError> {
         Parts::new(Cursor::new(bytes), words, &mut |_, _| ())
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! How it works: each word is multiplied by a number that differs from process to process, and the
 //! halves of the product are folded. What it promises: a file cannot be made so that its ids
-//! collide. Missing on purpose: an order; what comes out of a map is sorted
+//! collide. Missing on purpose: an order; what a map gives is sorted
 //! where it matters.
 
 use std::collections::HashMap;
