@@ -1,24 +1,12 @@
-//! What exports to one file and to a folder of tables share: the capture, and the errors.
+//! What exports to one file and to a folder of tables share: what was asked, and the errors.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capture::read::Capture;
 use clap::ValueEnum;
 use export::{Chosen, Format, Value};
 
 use crate::exit_code::USAGE;
-use crate::read;
-
-/// Opens the capture, and reports its damage on stderr.
-pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
-    let (file, capture) = read::open(path)?;
-    for what in &capture.damage {
-        eprintln!("dashcam: {}: {what}; what is whole is exported", file.display());
-    }
-    Ok((file, capture))
-}
 
 /// `--value`.
 #[derive(Clone, Copy, ValueEnum)]

@@ -20,6 +20,10 @@ mod ls;
 mod others;
 mod output;
 mod pages;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 mod parquet;
 mod parts;
 mod post;

@@ -13,9 +13,9 @@ use sys::whole_folder::WholeFolder;
 use tables::{Source, Table};
 
 use crate::exit_code::USAGE;
-use crate::export_shared::{not_written, open, Asked};
+use crate::export_shared::{not_written, Asked};
 use crate::progress;
-use crate::read::judged_by;
+use crate::read::{self, judged_by};
 
 /// Suffix of folders that are named after a capture.
 const ENDING: &str = "parquet";
@@ -46,6 +46,15 @@ pub fn export(path: &Path, asked: Asked, output: Option<&Path>) -> ExitCode {
         Err(error) => return not_written(&target.display().to_string(), &error),
     }
     ExitCode::SUCCESS
+}
+
+/// Opens the capture, and reports its damage on stderr.
+fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
+    let (file, capture) = read::open(path)?;
+    for what in &capture.damage {
+        eprintln!("dashcam: {}: {what}; what is whole is exported", file.display());
+    }
+    Ok((file, capture))
 }
 
 fn source(capture: Capture, file: &Path) -> Result<Source, ExitCode> {

@@ -1,0 +1,15 @@
+//! `dashcam export --to parquet` of a build without Parquet: it says so.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::exit_code::USAGE;
+use crate::export_shared::Asked;
+
+/// Refuses.
+pub fn export(_path: &Path, _asked: Asked, _output: Option<&Path>) -> ExitCode {
+    eprintln!(
+        "dashcam: --to parquet: found a build without Parquet, as the demo's; wanted that of `make setup`"
+    );
+    ExitCode::from(USAGE)
+}
