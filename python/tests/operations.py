@@ -158,7 +158,10 @@ WORKERS = """
     class Connection:
         command, path, headers, connection = "GET", "/a", HEADERS, None
         def parse_request(self): return BODY
-        def handle_one_request(self): return self.parse_request()
+        def send_response(self, code): return code
+        def handle_one_request(self):
+            asked = self.parse_request()
+            return self.send_response(503) and asked
     def build_tracer(name, task):
         def trace(uuid, args, kwargs, request): return BODY
         return trace
