@@ -73,7 +73,7 @@ typedef enum dashcam_kind {
 // enabled, service, labels, out, slow, memory, window, post, cooldown, keep, keep_bytes, rate_hz,
 // budget_percent, switches, stacks, metrics_series, threads, on_error, on_metric, openmetrics,
 // signal, per_day, repeat_after, decay, at_exit, hook, explain, rollups, control, otlp,
-// otlp_share, propagate, otel.
+// otlp_share, calls, propagate, otel.
 typedef struct dashcam_setting {
     // Name.
     const char *name;

@@ -152,6 +152,9 @@ fn listed(
     let known = values
         .iter()
         .filter_map(|(index, held)| Some((callsite.key(*index)?.id(epoch), held.value()?)));
+    for _ in values.iter().filter(|(_, held)| held.is_cut()) {
+        dashcam::lost_attribute();
+    }
     let mut len = 0;
     for (place, attribute) in list.iter_mut().zip(busy.into_iter().chain(known)) {
         *place = attribute;

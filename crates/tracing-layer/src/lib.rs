@@ -16,8 +16,7 @@
 //!
 //! What it promises: while nothing records, one load and a branch for each call. Otherwise no lock
 //! beside those of the `Registry`, and no memory except the span's own. Losses are counted: past 8
-//! fields or 64 bytes of text (of an event 512) in `attributes_cut`, past 8192 callsites in
-//! `names_refused`.
+//! fields or 64 bytes of text in `attributes_cut`, past 8192 callsites in `names_refused`.
 //!
 //! Missing on purpose: filters (the subscriber has them), and busy times of spans unless asked for
 //! (`Layer::busy_time`), since they need a clock at each entry and exit.

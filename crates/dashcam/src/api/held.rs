@@ -1,7 +1,7 @@
 //! An attribute's value, held by a guard until its record is written.
 //!
-//! Texts are copied in, cut a little above the limit of a record, so that a guard borrows nothing
-//! and the record itself notices and counts the cut. No allocation.
+//! Texts are copied in, cut at the limit of a span's attribute, so that a guard borrows nothing;
+//! what makes a record of them counts the cut (`is_cut`). No allocation.
 
 use std::fmt::{self, Write};
 
@@ -40,7 +40,9 @@ impl Default for HeldText {
 
 impl HeldText {
     fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("")
+        let text = std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("");
+        let end = (0..=text.len().min(MAX_TEXT)).rev().find(|at| text.is_char_boundary(*at));
+        &text[..end.unwrap_or(0)]
     }
 }
 
@@ -78,6 +80,12 @@ impl Held {
         // Full: the record counts that it was cut.
         let _ = text.write_fmt(arguments);
         Held::Text(text)
+    }
+
+    /// Whether `value` is only the beginning of a text.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Held::Text(text) if usize::from(text.len) > MAX_TEXT)
     }
 
     /// As a record takes it. None: not known.
@@ -162,13 +170,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_characters_and_past_the_limit_of_a_record() {
+    fn a_text_is_cut_between_characters_at_the_limit_of_a_span() {
         for text in ["x".repeat(200), "\u{20ac}".repeat(60), "\u{1f600}".repeat(40)] {
             let held = Held::from(&text);
             let Some(Value::Text(kept)) = held.value() else { panic!("a text") };
-            assert!(text.starts_with(kept) && kept.len() > MAX_TEXT, "{}", kept.len());
+            assert!(text.starts_with(kept) && kept.len() <= MAX_TEXT && held.is_cut(), "{kept}");
         }
         assert_eq!(Held::debug(&Some(3)).value(), Some(Value::Text("Some(3)")));
+        assert!(!Held::from(&"x".repeat(MAX_TEXT)).is_cut() && !Held::from(1).is_cut());
         assert_eq!(Held::from(u64::MAX).value(), Some(Value::Int(i64::MAX)));
         assert!(Held::from(None::<u8>).value().is_none());
     }

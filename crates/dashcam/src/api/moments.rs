@@ -48,6 +48,9 @@ impl<const N: usize> Attributes<N> {
         let mut list: [Attribute<'_>; N] = [(0, Value::Bool(false)); N];
         let mut known = 0;
         for (key, held) in self.keys.iter().zip(&self.values) {
+            if held.is_cut() {
+                lost_attribute();
+            }
             if let Some(value) = held.value() {
                 list[known] = (key.id(epoch), value);
                 known += 1;

@@ -8,29 +8,28 @@
 //! is not read in whole less is known, and never something else.
 
 use analysis::requests::{Judged, Requests};
+use analysis::thresholds;
 use capture::read::{Capture, Wish};
 
 /// Control requests that are considered.
 pub(crate) const CONTROLS: usize = 200;
 /// Slow requests that are considered; the slowest.
 pub(crate) const MOST_SLOW: usize = 200;
-/// Before a slow request: what occupied its worker, and what its holder had begun.
-const BEFORE_NS: u64 = 300_000_000;
-/// Behind it, and around a normal one: samples that belong to its last state.
-const AROUND_NS: u64 = 60_000_000;
-
 /// The times that `diagnose` examines of a capture of which only the requests are read, the most
 /// important first.
 pub fn wanted(capture: &Capture, limit_ns: impl Fn(&str) -> u64) -> Vec<Wish> {
     let requests = Requests::divide(capture, limit_ns);
+    // Behind each, and around a normal one: samples that belong to its last state.
+    let near_ns = thresholds::sample_near_ns();
     let around = |request: &Judged<'_>, before_ns: u64| Wish {
         request: request.row.id,
         from_ns: request.row.begin_ns.saturating_sub(before_ns),
-        to_ns: request.end_ns.saturating_add(AROUND_NS),
+        to_ns: request.end_ns.saturating_add(near_ns),
     };
-    let slow = requests.slow.iter().take(MOST_SLOW).map(|r| around(r, BEFORE_NS));
+    // Before a slow request: what occupied its worker, and what its holder had begun.
+    let slow = requests.slow.iter().take(MOST_SLOW).map(|r| around(r, thresholds::stale_ns()));
     let controls = requests.controls(CONTROLS);
-    let mut controls = spread(&controls).map(|r| around(r, AROUND_NS));
+    let mut controls = spread(&controls).map(|r| around(r, near_ns));
     let mut wishes = Vec::with_capacity(MOST_SLOW + CONTROLS);
     for wish in slow {
         wishes.push(wish);

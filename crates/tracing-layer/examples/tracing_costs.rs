@@ -1,5 +1,5 @@
 //! What a span and an event of `tracing` cost with the layer and without, and with the macros of
-//! dashcam itself, in one run: `cargo run --release -p dashcam-tracing --example costs`.
+//! dashcam itself, in one run: `cargo run --release -p dashcam-tracing --example tracing_costs`.
 
 use std::hint::black_box;
 use std::time::Instant;
