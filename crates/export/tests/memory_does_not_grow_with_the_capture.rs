@@ -66,8 +66,8 @@ fn a_capture_in_parts_takes_the_memory_of_a_part() {
     let (small, _) = large::write(Vec::new(), 1).expect("written");
     let (big, _) = large::write(Vec::new(), 4).expect("written");
     let words = 1 << 14;
-    // One that writes rows, one that writes all at the end, one that keeps rows in a file; the other
-    // formats share their writers.
+    // One that writes rows, one that writes all at the end, one that keeps rows in a file; the
+    // other formats share their writers.
     for format in [Format::Perfetto, Format::Pprof, Format::Speedscope] {
         let least = most_bytes(|| in_parts(&small, words, format));
         let most = most_bytes(|| in_parts(&big, words, format));

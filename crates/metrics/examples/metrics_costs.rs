@@ -1,4 +1,5 @@
-//! What a call costs on this machine: `cargo run --release -p dashcam-metrics --example metrics_costs`.
+//! What a call costs on this machine:
+//! `cargo run --release -p dashcam-metrics --example metrics_costs`.
 
 use std::hint::black_box;
 use std::time::Instant;
