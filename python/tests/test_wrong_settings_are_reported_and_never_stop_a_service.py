@@ -104,6 +104,7 @@ WRONG = [
     ("otlp", "localhost:4318", "http://HOST:PORT"),
     ("otlp", "https://localhost", "TLS is not spoken here"),
     ("otlp_share", "101", "a number from 0 to 100"),
+    ("calls", "all", "on or off"),
     ("propagate", "w3c", "on or off"),
     ("otel", "jaeger", "on or off"),
 ]

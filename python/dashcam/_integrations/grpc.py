@@ -121,7 +121,7 @@ def _watched(native: Any, method: str, handler: Any) -> Any:
     for name in _BEHAVIORS:
         behavior = getattr(handler, name, None)
         is_generator = isasyncgenfunction(behavior)
-        if is_generator or iscoroutinefunction(behavior):
+        if behavior is not None and (is_generator or iscoroutinefunction(behavior)):
             changed[name] = _on_loop(native, method, behavior, is_generator)
         elif behavior is not None and name.endswith("_unary"):
             changed[name] = _in_pool(native, method, behavior)
