@@ -15,11 +15,10 @@
 //! read each time, and the last sample of a thread that did not run is repeated. Tasks are those of
 //! requests past their usual time.
 //!
-//! Passes while a request comes near its limit are paid from a token bucket, all others from half
-//! of what fills it (`crate::policy::budget`). Where neither pays, threads are not sampled, but
-//! switches are still drained before the kernel's rings are full, and requests are still watched.
-//! While no thread works there are twenty passes a second, and the next request's begin ends the
-//! sleep.
+//! Each pass is paid from a token bucket (`crate::policy::budget`). While it is empty, threads are
+//! not sampled, but switches are still drained before the kernel's rings are full, and requests are
+//! still watched. While no thread works there are twenty passes a second, and the next request's
+//! begin ends the sleep.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use samplers::python_stacks::{PyThread, PythonStacks};
 use crate::policy::budget::{Budget, Look, Width};
 use crate::policy::choice::{choose, Random};
 use crate::policy::order::Order;
-use crate::policy::overdue::{is_near_its_limit, is_overdue};
+use crate::policy::overdue::is_overdue;
 use crate::policy::schedule::{Next, Schedule, WORK_NS};
 use crate::policy::thread_list::ListAge;
 use crate::policy::tracks::Tracks;
@@ -45,10 +44,8 @@ use crate::under_gil::UnderGil;
 use crate::vitals::Pulse;
 use crate::world::{Sink, World};
 
-/// After this much of a pass the CPU is offered to the threads that wait for it (decision 0015). A
-/// pass that samples four threads is over before that, as a rule: to give way and to come back
-/// costs two switches and what the caches held.
-const TURN_NS: u64 = 150_000;
+/// After this much of a pass the CPU is offered to the threads that wait for it (decision 0015).
+const TURN_NS: u64 = 50_000;
 
 /// The sampler, of one process.
 pub struct Sampler<W: World> {
@@ -79,8 +76,6 @@ pub struct Sampler<W: World> {
     random: Random,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
-    /// One of their requests comes near its limit; without switch records: there are some.
-    presses: bool,
     /// Those of them that are to be sampled, least lately sampled first.
     due: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
@@ -131,7 +126,6 @@ impl<W: World> Sampler<W> {
             random: Random::new(now),
             open: Vec::new(),
             urgent: Vec::new(),
-            presses: false,
             due: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
@@ -172,7 +166,8 @@ impl<W: World> Sampler<W> {
     /// When the next pass begins, the last one having been planned for `planned_ns`.
     pub fn next(&self, planned_ns: u64) -> Next {
         let times = (self.settings.period_ns, self.switching.longest_ns());
-        self.schedule.next(&self.budget, self.presses, times, (planned_ns, self.world.now_ns()))
+        let urgent = !self.urgent.is_empty();
+        self.schedule.next(&self.budget, urgent, times, (planned_ns, self.world.now_ns()))
     }
 
     /// Writes what threads are doing at this instant, for a copy of the ring that is about to be
@@ -196,13 +191,12 @@ impl<W: World> Sampler<W> {
         }
         let works = self.somebody_works();
         self.schedule.note(works);
-        self.look = self.budget.may_look(self.presses, now);
-        self.width.follow(self.look, &self.budget, self.settings.period_ns);
+        self.look = self.budget.may_look(!self.urgent.is_empty());
+        self.width.follow(self.look);
         if self.look != Look::No {
             self.look_at_threads(now, self.look == Look::Trickled);
         } else {
-            // While no request is slow, later passes sample the same at random.
-            self.world.lose(losses::PASSES_SKIPPED, u64::from(self.presses));
+            self.world.lose(losses::PASSES_SKIPPED, 1);
             self.looker.native.rest();
         }
         if self.pulse.is_due(now) {
@@ -234,11 +228,10 @@ impl<W: World> Sampler<W> {
     }
 
     /// Offers the CPU to the threads of the service, which a pass may have kept from it since they
-    /// woke up. Not while a request comes near its limit: what is in its way must be seen in one
-    /// go.
+    /// woke up. Not while a request is slow: what is in its way must be seen in one go.
     fn give_way(&mut self) {
         let is_time = self.world.now_ns().saturating_sub(self.turn_ns) >= TURN_NS;
-        if is_time && !self.presses {
+        if is_time && self.urgent.is_empty() {
             self.world.yield_cpu();
             self.turn_ns = self.world.now_ns();
         }
@@ -264,15 +257,10 @@ impl<W: World> Sampler<W> {
         self.world.open_requests(|request| open.push(request));
         self.open.sort_unstable_by_key(|r| r.begin_ns);
         self.urgent.clear();
-        let exact = self.switching.records();
-        self.presses = false;
         self.overdue.clear();
         for (index, request) in self.open.iter().enumerate() {
             let open_ns = now.saturating_sub(request.begin_ns);
-            let times = self.world.times_of(request.name);
-            if is_overdue(open_ns, times) {
-                // Without switch records, samples are all that is known of where its time goes.
-                self.presses |= !exact || is_near_its_limit(open_ns, times.1);
+            if is_overdue(open_ns, self.world.times_of(request.name)) {
                 self.urgent.push(request.tid);
                 self.urgent.extend(request.helpers.into_iter().filter(|tid| *tid != 0));
                 self.overdue.push(index);
@@ -339,11 +327,10 @@ impl<W: World> Sampler<W> {
         let exact = self.switching.records();
         self.find_rest(now, exact);
         let low = self.budget.is_low();
-        let narrow = low || self.look == Look::Trickled;
         self.tracks.due(&self.urgent, now, (exact, low), &mut self.due);
         let threads = self.settings.threads;
         let few = self.width.threads();
-        let beside = |urgent: usize| if narrow { threads.min(urgent + few) } else { threads };
+        let beside = |urgent: usize| if low { threads.min(urgent + few) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);

@@ -77,8 +77,6 @@ pub struct Sampler {
     pub look: Look,
     /// Threads of late requests.
     pub urgent: Vec<u32>,
-    /// One of their requests comes near its limit; without switch records: there are some.
-    pub presses: bool,
     /// Requests whose tasks were found, by index.
     pub tasks: std::collections::BTreeMap<usize, Seen>,
     /// When tasks that work for no request are sampled again, and which then.
@@ -118,7 +116,6 @@ impl Sampler {
             tracks: Tracks::default(),
             look: Look::Saved,
             urgent: Vec::new(),
-            presses: false,
             tasks: std::collections::BTreeMap::new(),
             around: (0, 0),
             next_ns: START_NS,
@@ -207,8 +204,8 @@ impl Sampler {
 
     /// How long until the next pass begins.
     pub fn pause_ns(&mut self, now: u64) -> u64 {
-        let times = (PERIOD_NS, u64::MAX);
-        let next = self.schedule.next(&self.budget, self.presses, times, (self.next_ns, now));
+        let (urgent, times) = (!self.urgent.is_empty(), (PERIOD_NS, u64::MAX));
+        let next = self.schedule.next(&self.budget, urgent, times, (self.next_ns, now));
         self.next_ns = match next {
             Next::At(next_ns) => next_ns,
             Next::Nap { until_ns, .. } => until_ns,
@@ -221,8 +218,7 @@ impl Sampler {
         let low = self.budget.is_low();
         self.tracks.due(&self.urgent, now, (self.exact, low), &mut self.due);
         let few = self.width.threads();
-        let narrow = low || self.look == Look::Trickled;
-        let most = if narrow { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
+        let most = if low { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
         choose(&self.due, rest, most, &mut self.choice, &mut self.chosen);
         let urgent = (&self.urgent[..], &self.due[..]);
         let nobody = std::iter::empty();
@@ -230,9 +226,9 @@ impl Sampler {
     }
 
     /// What pays for the pass that begins.
-    pub fn pay(&mut self, now: u64) {
-        self.look = self.budget.may_look(self.presses, now);
-        self.width.follow(self.look, &self.budget, PERIOD_NS);
+    pub fn pay(&mut self) {
+        self.look = self.budget.may_look(!self.urgent.is_empty());
+        self.width.follow(self.look);
     }
 
     /// Which thread is sampled now.

@@ -8,7 +8,6 @@ use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 use sampler::policy::budget::Look;
-use sampler::policy::overdue::is_near_its_limit;
 use sampler::policy::schedule::late_ns;
 use sampler::policy::tracks::{carry_over, Reading};
 use sys::task::Schedstat;
@@ -51,7 +50,7 @@ impl<'p> World<'p> {
         let others = (0..self.threads.len()).filter(inside);
         let others_ns = others.map(|other| self.clock_of(other)).sum();
         self.sampler.follow_work(open, others_ns);
-        self.sampler.pay(now);
+        self.sampler.pay();
         let next = match self.sampler.look {
             Look::No => Effect::PassEnds,
             Look::Saved | Look::Trickled => {
@@ -97,12 +96,8 @@ impl<'p> World<'p> {
 
     fn find_urgent(&mut self) {
         self.sampler.urgent.clear();
-        self.sampler.presses = false;
         for index in self.overdue() {
             let request = &self.requests[index];
-            let open_ns = self.now.saturating_sub(request.begin_ns);
-            let near = is_near_its_limit(open_ns, self.program.slow_ns);
-            self.sampler.presses |= !self.sampler.exact || near;
             let of = std::iter::once(request.tid).chain(request.helpers.iter().copied());
             for tid in of.map(|tid| self.threads[tid].id) {
                 if !self.sampler.urgent.contains(&tid) {
