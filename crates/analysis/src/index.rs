@@ -15,7 +15,7 @@ use capture::read::{Capture, GcRow, OffCpu, SpanRow, TaskRow};
 use format::own_span;
 use format::record::{Await, Sample, TARGET_IS_NAME};
 
-use crate::frames::Frames;
+use crate::frames::{Frames, Place};
 use crate::gaps::Gap;
 use crate::thresholds::{self, is_part};
 use crate::timeline::{self, slice_between, Late, Segment};
@@ -44,6 +44,8 @@ pub struct Index<'c> {
     /// What threads mostly did, of those asked about lately: many segments ask about one
     /// collection.
     main_stacks: RefCell<HashMap<(u32, u64, u64), u32>>,
+    /// Places by stack.
+    innermost: RefCell<HashMap<u32, Option<Rc<Place>>>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
     /// was inside the program's predicate.
     writes: Option<u32>,
@@ -80,6 +82,7 @@ impl<'c> Index<'c> {
             busy: RefCell::default(),
             late: RefCell::default(),
             main_stacks: RefCell::default(),
+            innermost: RefCell::default(),
             writes: id(own_span::CAPTURE),
             predicate: id(own_span::PREDICATE),
             await_samples: OnceCell::new(),
@@ -259,8 +262,14 @@ impl<'c> Index<'c> {
 
     /// Whether two stacks have the same known innermost place.
     pub fn same_place(&self, a: u32, b: u32) -> bool {
-        let place = self.frames.innermost(a);
-        place.is_some() && place == self.frames.innermost(b)
+        let place = self.innermost(a);
+        place.is_some() && (a == b || place == self.innermost(b))
+    }
+
+    /// `Frames::innermost`, found once a stack: pairs of all samples are compared by it.
+    fn innermost(&self, stack: u32) -> Option<Rc<Place>> {
+        let found = || self.frames.innermost(stack).map(Rc::new);
+        self.innermost.borrow_mut().entry(stack).or_insert_with(found).clone()
     }
 
     /// The time off the CPU around `segment`, from switch records.

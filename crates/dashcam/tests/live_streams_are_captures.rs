@@ -153,6 +153,8 @@ fn a_reader_that_never_reads_fills_its_own_queue_only() {
 fn a_sink_that_breaks_ends_the_stream_with_its_reason() {
     let _turn = started();
     let path = folder().join("closing");
+    // Of a run that was killed, whose process had the same number.
+    let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).expect("binds");
     let stream = Stream::open(&StreamConfig::to(&format!("unix:{}", path.display())));
     let stream = stream.expect("connects");
