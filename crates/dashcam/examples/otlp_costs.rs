@@ -69,9 +69,9 @@ fn measure(url: &str, rate: u64) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let status = dashcam::status_json();
-    let told = status.split("\"otlp\":{").nth(1).unwrap_or_default();
+    let reported = status.split("\"otlp\":{").nth(1).unwrap_or_default();
     let number = |key: &str| -> Option<f64> {
-        told.split(&format!("\"{key}\":")).nth(1)?.split([',', '}']).next()?.parse().ok()
+        reported.split(&format!("\"{key}\":")).nth(1)?.split([',', '}']).next()?.parse().ok()
     };
     let exporter = match number("cpu_ns") {
         Some(ns) => format!("{:.2} % of a core", ns / SECONDS as f64 / 1e7),

@@ -262,14 +262,14 @@ fn a_child_has_its_say_while_a_thread_of_its_parent_has_stderr() {
         // Said at each start, since nothing comes of it.
         std::env::set_var("DASHCAM_STATSD", "nonsense://");
         dashcam::start(config()).expect("starts");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (report, reported) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut stderr = std::io::stderr().lock();
             let _ = stderr.write_all(b"dashcam: a line that is not said at once\n");
-            tell.send(()).expect("it is waited for");
+            report.send(()).expect("it is waited for");
             std::thread::sleep(Duration::from_secs(1000));
         });
-        told.recv().expect("it writes");
+        reported.recv().expect("it writes");
         let code = testkit::in_a_child(child);
         dashcam::before_exit();
         code

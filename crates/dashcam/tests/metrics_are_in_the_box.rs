@@ -23,7 +23,7 @@ fn config(name: &str) -> dashcam::Config {
 }
 
 /// Name, tags and numbers of every window's readings, in order.
-fn told(path: &Path, name: &str) -> Vec<(String, Numbers)> {
+fn reported(path: &Path, name: &str) -> Vec<(String, Numbers)> {
     let capture = Capture::open(path).expect("readable");
     assert!(capture.damage.is_empty(), "{:?}", capture.damage);
     let rows = capture.metrics.iter().filter(|row| capture.name(row.name) == name);
@@ -36,7 +36,7 @@ fn told(path: &Path, name: &str) -> Vec<(String, Numbers)> {
 }
 
 fn sum(path: &Path, name: &str) -> f64 {
-    let each = told(path, name).into_iter().map(|(_, numbers)| match numbers {
+    let each = reported(path, name).into_iter().map(|(_, numbers)| match numbers {
         Numbers::Count(sum) => sum,
         other => panic!("{other:?}"),
     });
@@ -75,14 +75,14 @@ fn what_is_counted_is_in_captures_and_at_the_sinks_once() {
         median: 50.0,
         p99: 99.0,
     };
-    assert_eq!(told(&path, "took"), [(String::new(), values)]);
+    assert_eq!(reported(&path, "took"), [(String::new(), values)]);
     let gauge = Numbers::Gauge { value: 3.0, delta: false };
-    assert_eq!(told(&path, "depth"), [(String::new(), gauge)]);
+    assert_eq!(reported(&path, "depth"), [(String::new(), gauge)]);
     let members = Numbers::Members { members: 2.0, refused: 0.0 };
-    assert_eq!(told(&path, "users"), [(String::new(), members)]);
-    assert_eq!(told(&path, "block").len(), 1);
-    assert!(told(&path, "ratio").is_empty());
-    let all = told(&path, "orders");
+    assert_eq!(reported(&path, "users"), [(String::new(), members)]);
+    assert_eq!(reported(&path, "block").len(), 1);
+    assert!(reported(&path, "ratio").is_empty());
+    let all = reported(&path, "orders");
     assert_eq!(sum(&path, "orders"), 8.0, "also what came before the start: {all:?}");
     let tagged = ("region=Text(\"eu\")".to_owned(), Numbers::Count(1.0));
     assert!(all.contains(&tagged), "{all:?}");

@@ -25,6 +25,6 @@ fn requests_open_at_the_end_are_recorded_once_more() {
         rows.next().expect("a request")
     };
     assert!(row("ended").end_ns.is_some() && row("open").end_ns.is_none());
-    let told: Vec<u64> = capture.open_at_copy.iter().copied().collect();
-    assert_eq!(told, [row("open").id]);
+    let reported: Vec<u64> = capture.open_at_copy.iter().copied().collect();
+    assert_eq!(reported, [row("open").id]);
 }

@@ -30,7 +30,7 @@ fn open_spans_are_recorded_and_ended_ones_are_recorded_once() {
         let _ended = dashcam::span!("ended");
     }
     let inner = dashcam::span!("inner");
-    let (told, wait) = channel::<()>();
+    let (reported, wait) = channel::<()>();
     let (ready, is_ready) = channel();
     let helper = std::thread::spawn(move || {
         let _span = dashcam::span!("on another thread");
@@ -62,7 +62,7 @@ fn open_spans_are_recorded_and_ended_ones_are_recorded_once() {
     assert_ne!(first.meta.ids_seed, 0);
 
     // Ended in another order than begun, and a thread that is gone.
-    told.send(()).expect("heard");
+    reported.send(()).expect("heard");
     helper.join().expect("ends");
     drop(outer);
     let second = Capture::open(&dashcam::snap("later").expect("a capture")).expect("whole");

@@ -190,12 +190,12 @@ mod serde {
     pub struct Status(pub String);
     impl Status {
         pub fn number(&self, object: &str, key: &str) -> u64 {
-            let told = self.0.split("\"otlp\":{\"traces\"").nth(1).expect("an exporter");
-            let told = match object {
-                "" => told,
-                name => told.split(&format!("\"{name}\":{{")).nth(1).expect("the object"),
+            let reported = self.0.split("\"otlp\":{\"traces\"").nth(1).expect("an exporter");
+            let reported = match object {
+                "" => reported,
+                name => reported.split(&format!("\"{name}\":{{")).nth(1).expect("the object"),
             };
-            let value = told.split(&format!("\"{key}\":")).nth(1).expect("the key");
+            let value = reported.split(&format!("\"{key}\":")).nth(1).expect("the key");
             let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
             value[..end].parse().unwrap_or_else(|e| panic!("{key}: {value:.20}: {e}"))
         }
@@ -336,7 +336,7 @@ fn what_came_from_outside_goes_on_under_its_own_ids() {
     let called = dashcam::current().expect("recording").request_name("slow GET /f");
     let request = dashcam::Request::begin(called, false, 5_000_000);
     let begin_ns = dashcam::now_ns();
-    let told = Trace {
+    let reported = Trace {
         t_ns: begin_ns,
         request: request.id,
         trace: 0xabc << 64 | 0xdef,
@@ -355,9 +355,9 @@ fn what_came_from_outside_goes_on_under_its_own_ids() {
         message: name("no route"),
         ..Trace::default()
     };
-    for told in [told, of_span] {
-        let (flags, words) = (told.flags(), told.words());
-        let mut made = Builder::<MAX_WORDS>::new(Kind::Trace, flags, told.message, &words);
+    for reported in [reported, of_span] {
+        let (flags, words) = (reported.flags(), reported.words());
+        let mut made = Builder::<MAX_WORDS>::new(Kind::Trace, flags, reported.message, &words);
         made.attribute(name(TRACESTATE), Value::Text("vendor=1"));
         dashcam::append(made.finish().0, begin_ns);
     }

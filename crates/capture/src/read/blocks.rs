@@ -271,9 +271,9 @@ impl BlockReader {
                 let tags = list(tags);
                 capture.metrics.push(MetricRow { name, kind, tags, from_ns, to_ns, numbers });
             }
-            Record::Trace(told, attributes) => {
+            Record::Trace(record, attributes) => {
                 let attributes = list(attributes);
-                capture.traces.push(TraceRow { tid, seq, told, attributes });
+                capture.traces.push(TraceRow { tid, seq, record, attributes });
             }
             Record::Link(link, attributes) => {
                 let attributes = list(attributes);
@@ -371,7 +371,7 @@ fn complete(
     let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));
     let (own, spans) = spans.into_iter().partition(is_own);
     (capture.own_spans, capture.spans) = (own, spans);
-    capture.traces.sort_by_key(|t| (t.told.t_ns, t.seq));
+    capture.traces.sort_by_key(|t| (t.record.t_ns, t.seq));
     capture.links.sort_by_key(|l| l.link.t_ns);
     add_apart_attributes(capture);
     capture.events.sort_by_key(|e| e.t_ns);

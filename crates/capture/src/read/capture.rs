@@ -201,11 +201,11 @@ impl Capture {
     /// thread's next record. By time.
     pub fn blind_times(&self, tid: u32) -> Vec<(u64, u64)> {
         let off = self.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
-        let until_told = |(from, to): &(u64, u64)| {
+        let until_recorded = |(from, to): &(u64, u64)| {
             let next = off.partition_point(|o| o.out_ns < *to);
             (*from, off.get(next).map_or(u64::MAX, |o| o.out_ns))
         };
-        let paused = self.switches_paused.iter().map(until_told);
+        let paused = self.switches_paused.iter().map(until_recorded);
         let mut all: Vec<(u64, u64)> = paused.collect();
         // Intervals that reach into the time that was read are there: it is known from its begin.
         all.extend(self.excerpt.iter().flat_map(|excerpt| &excerpt.unread));

@@ -36,11 +36,11 @@ pub(super) fn switches_paused(capture: &Capture) -> Vec<(u64, u64)> {
 /// of the request.
 pub(super) fn add_apart_attributes(capture: &mut Capture) {
     let state = capture.name_id(TRACESTATE);
-    let apart = capture.traces.iter().filter(|t| !t.told.of_span && !t.attributes.is_empty());
+    let apart = capture.traces.iter().filter(|t| !t.record.of_span && !t.attributes.is_empty());
     let mut by_request: HashMap<u64, Vec<(u32, Text)>> = HashMap::new();
     for row in apart {
         let own = row.attributes.iter().filter(|(key, _)| Some(*key) != state);
-        by_request.entry(row.told.request).or_default().extend(own.cloned());
+        by_request.entry(row.record.request).or_default().extend(own.cloned());
     }
     for request in &mut capture.requests {
         for attribute in by_request.remove(&request.id).unwrap_or_default() {

@@ -54,8 +54,9 @@ fn waited(looks: &[Sample], from_ns: u64, to_ns: u64) -> bool {
             break;
         }
         let inside = look.t_ns.min(to_ns).saturating_sub(since_ns.max(from_ns));
-        let told = look.flags & flag::TIMES != 0;
-        may_have_run -= if told { inside.saturating_sub(look.cpu_ns).min(may_have_run) } else { 0 };
+        let measured = look.flags & flag::TIMES != 0;
+        may_have_run -=
+            if measured { inside.saturating_sub(look.cpu_ns).min(may_have_run) } else { 0 };
     }
     let mut inside = behind.iter().take_while(|s| s.t_ns < to_ns);
     let Some(first) = inside.next() else { return false };
@@ -105,8 +106,8 @@ mod tests {
             off.get(1).filter(|o| o.cpu.is_none()).map(|o| (o.out_ns / MS, o.in_ns / MS))
         };
         // Sampled behind its run and when it was back.
-        let told = [look(105, 50, 2, waits), look(605, 105, 1, runs)];
-        assert_eq!(mended(&told, &[]), Some((100, 600)));
+        let measured = [look(105, 50, 2, waits), look(605, 105, 1, runs)];
+        assert_eq!(mended(&measured, &[]), Some((100, 600)));
         // No row: it had the CPU; no sample covers it; it was in two waits; the kernel lost records
         // then.
         assert_eq!(mended(&[look(105, 50, 2, waits), look(605, 105, 400, runs)], &[]), None);
@@ -114,8 +115,8 @@ mod tests {
         let two =
             [look(105, 50, 2, waits), look(300, 105, 1, WaitKind::Futex), look(605, 300, 1, runs)];
         assert_eq!(mended(&two, &[]), None);
-        assert_eq!(mended(&told, &[(500 * MS, 900 * MS)]), None);
+        assert_eq!(mended(&measured, &[(500 * MS, 900 * MS)]), None);
         // Time that no sample covers may have been a run.
-        assert_eq!(mended(&told[..1], &[]), None);
+        assert_eq!(mended(&measured[..1], &[]), None);
     }
 }

@@ -64,9 +64,9 @@ impl Capture {
     pub fn open_for(
         path: &Path,
         wanted: Wanted,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
-        Capture::open_with(path, wanted, None, tell)
+        Capture::open_with(path, wanted, None, progress)
     }
 
     /// Reads what a diagnosis needs (`Wanted::Causes`) from the file at `path`, in bounded memory:
@@ -74,20 +74,20 @@ impl Capture {
     pub fn open_judged(
         path: &Path,
         choose: &Choose<'_>,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
-        Capture::open_with(path, Wanted::Causes, Some((choose, observed::MOST_BYTES)), tell)
+        Capture::open_with(path, Wanted::Causes, Some((choose, observed::MOST_BYTES)), progress)
     }
 
     fn open_with(
         path: &Path,
         wanted: Wanted,
         choose: Option<(&Choose<'_>, usize)>,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
         let io = |error| ReadError::Io(path.to_owned(), error);
         let mut file = std::fs::File::open(path).map_err(io)?;
-        Capture::read(&mut file, wanted, choose, tell).map_err(|error| match error {
+        Capture::read(&mut file, wanted, choose, progress).map_err(|error| match error {
             ReadError::Broken(error) => io(error),
             other => other,
         })
@@ -118,10 +118,10 @@ impl Capture {
         source: &mut (impl Read + Seek),
         wanted: Wanted,
         choose: Option<(&Choose<'_>, usize)>,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
         let chunks = chunks::split(source)?;
-        Capture::read_chunks(source, chunks, wanted, choose, tell)
+        Capture::read_chunks(source, chunks, wanted, choose, progress)
     }
 
     /// The tables of a capture, without rows.
@@ -147,7 +147,7 @@ impl Capture {
         chunks: Chunks,
         wanted: Wanted,
         choose: Option<(&Choose<'_>, usize)>,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Capture, ReadError> {
         let mut capture = Capture::with_tables(&chunks)?;
         let most = choose.map(|(_, most)| most);
@@ -159,7 +159,7 @@ impl Capture {
         let mut payload = Vec::new();
         let all = chunks.blocks.len() as u64;
         for (done, found) in chunks.blocks.into_iter().enumerate() {
-            tell(done as u64, all);
+            progress(done as u64, all);
             match chunks::load(source, found, &mut payload)? {
                 true => reader.chunk(&mut capture, found.payload(), &payload),
                 false => capture.damage.push(chunks::wrong_sum(found)),

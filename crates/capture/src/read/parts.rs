@@ -63,11 +63,11 @@ impl Parts<std::fs::File> {
     /// `tell` is called with the number of chunks read and of all.
     pub fn open(
         path: &Path,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(Parts<std::fs::File>, Capture), ReadError> {
         let io = |error| ReadError::Io(path.to_owned(), error);
         let file = std::fs::File::open(path).map_err(io)?;
-        Parts::new(file, PART_WORDS, tell).map_err(|error| match error {
+        Parts::new(file, PART_WORDS, progress).map_err(|error| match error {
             ReadError::Broken(error) => io(error),
             other => other,
         })
@@ -85,13 +85,13 @@ impl<R: Read + Seek> Parts<R> {
     fn new(
         mut source: R,
         most_words: usize,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(Parts<R>, Capture), ReadError> {
         let chunks = chunks::split(&mut source)?;
         let mut capture = Capture::with_tables(&chunks)?;
         let bytes: usize = chunks.blocks.iter().map(Found::length).sum();
         let divided = match bytes / 8 > most_words {
-            true => Some(Divided::new(&mut source, &chunks, &mut capture, most_words, tell)?),
+            true => Some(Divided::new(&mut source, &chunks, &mut capture, most_words, progress)?),
             false => None,
         };
         Ok((Parts { source, divided, chunks, next: 0 }, capture))
@@ -154,13 +154,13 @@ impl Divided {
         chunks: &Chunks,
         capture: &mut Capture,
         most_words: usize,
-        tell: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Divided, ReadError> {
         let mut survey = Survey::new();
         let (mut payload, mut words) = (Vec::new(), Vec::new());
         let all = chunks.blocks.len() as u64;
         for (done, found) in (0..).zip(&chunks.blocks) {
-            tell(done, all);
+            progress(done, all);
             if !chunks::load(source, *found, &mut payload)? {
                 capture.damage.push(chunks::wrong_sum(*found));
                 continue;
@@ -315,9 +315,9 @@ impl Carried {
         old.tasks.retain(|row| goes_on(row.end_ns));
         let requests: HashSet<u64> = old.requests.iter().map(|row| row.id).collect();
         let spans: HashSet<(u32, u64)> = old.spans.iter().map(|s| (s.tid, s.begin_ns)).collect();
-        old.traces.retain(|row| match row.told.of_span {
-            true => spans.contains(&(row.tid, row.told.t_ns)),
-            false => requests.contains(&row.told.request),
+        old.traces.retain(|row| match row.record.of_span {
+            true => spans.contains(&(row.tid, row.record.t_ns)),
+            false => requests.contains(&row.record.request),
         });
         Carried(old)
     }

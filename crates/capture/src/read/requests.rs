@@ -187,7 +187,7 @@ impl Requests {
         if capture.traces.len() >= self.most {
             let known: HashSet<u64> = capture.requests.iter().map(|r| r.id).collect();
             let asked = |id: &u64| known.contains(id) || self.begun.contains_key(id);
-            capture.traces.retain(|t| asked(&t.told.request));
+            capture.traces.retain(|t| asked(&t.record.request));
         }
     }
 }

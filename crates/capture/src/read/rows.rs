@@ -217,7 +217,7 @@ pub struct TraceRow {
     /// Place among the thread's records.
     pub seq: u64,
     /// The record; a field that is 0 was not set.
-    pub told: Trace,
+    pub record: Trace,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
 }

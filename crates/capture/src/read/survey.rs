@@ -176,7 +176,7 @@ pub fn times(record: &Record<'_>) -> Option<(u64, u64)> {
         | Record::Task { begin_ns, end_ns, .. } => (begin_ns, end_ns.max(begin_ns)),
         Record::RequestBegin { t_ns, started_ns, .. } => (t_ns, started_ns.max(t_ns)),
         Record::Metric(metric) => (metric.to_ns, metric.to_ns),
-        Record::Trace(told, _) => (told.t_ns, told.t_ns),
+        Record::Trace(trace, _) => (trace.t_ns, trace.t_ns),
         Record::Link(link, _) => (link.t_ns, link.t_ns),
         _ => return None,
     })

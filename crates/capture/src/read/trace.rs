@@ -28,7 +28,7 @@ pub struct SpanIds {
     /// Trace id, never 0.
     pub trace: u128,
     /// The trace id came from outside: other tools know it too.
-    pub told: bool,
+    pub recorded: bool,
     /// Span id, never 0.
     pub span: u64,
     /// Span id of the parent, 0: the root of its trace.
@@ -61,17 +61,17 @@ impl Traces {
     pub fn of(capture: &Capture) -> Traces {
         let seed = capture.meta.ids_seed;
         let mut requests: HashMap<u64, SpanIds> = HashMap::new();
-        let mut told: HashMap<(u32, u64), Vec<&TraceRow>> = HashMap::new();
+        let mut records: HashMap<(u32, u64), Vec<&TraceRow>> = HashMap::new();
         let key = capture.name_id(TRACESTATE);
         for row in &capture.traces {
-            if row.told.of_span {
-                told.entry((row.tid, row.told.t_ns)).or_default().push(row);
+            if row.record.of_span {
+                records.entry((row.tid, row.record.t_ns)).or_default().push(row);
                 continue;
             }
-            let id = row.told.request;
+            let id = row.record.request;
             requests.entry(id).or_insert_with(|| derived(seed, id)).lay_over(row, key);
         }
-        let spans = span_ids(capture, seed, &requests, &told, key);
+        let spans = span_ids(capture, seed, &requests, &records, key);
         Traces { seed, requests, spans }
     }
 
@@ -98,25 +98,25 @@ fn derived(seed: u64, request: u64) -> SpanIds {
 
 impl SpanIds {
     fn lay_over(&mut self, row: &TraceRow, tracestate: Option<u32>) {
-        let told = &row.told;
+        let record = &row.record;
         let set = |place: &mut u64, value: u64| {
             if value != 0 {
                 *place = value;
             }
         };
-        if told.trace != 0 {
-            (self.trace, self.told) = (told.trace, true);
-            self.sampled = told.sampled;
+        if record.trace != 0 {
+            (self.trace, self.recorded) = (record.trace, true);
+            self.sampled = record.sampled;
         }
-        set(&mut self.span, told.span);
-        if told.parent != 0 {
-            (self.parent, self.remote) = (told.parent, told.remote);
+        set(&mut self.span, record.span);
+        if record.parent != 0 {
+            (self.parent, self.remote) = (record.parent, record.remote);
         }
-        if told.kind != SpanKind::Unset {
-            self.kind = told.kind;
+        if record.kind != SpanKind::Unset {
+            self.kind = record.kind;
         }
-        if told.status != Status::Unset {
-            (self.status, self.message) = (told.status, told.message);
+        if record.status != Status::Unset {
+            (self.status, self.message) = (record.status, record.message);
         }
         for (key, value) in &row.attributes {
             if let (true, Text::Text(text)) = (Some(*key) == tracestate, value) {
@@ -131,15 +131,15 @@ fn span_ids(
     capture: &Capture,
     seed: u64,
     requests: &HashMap<u64, SpanIds>,
-    told: &HashMap<(u32, u64), Vec<&TraceRow>>,
+    records: &HashMap<(u32, u64), Vec<&TraceRow>>,
     tracestate: Option<u32>,
 ) -> Vec<SpanIds> {
     let mut order: Vec<usize> = (0..capture.spans.len()).collect();
     let begin_thread = capture.name_id(BEGIN_THREAD);
     // A span that ended on another thread holds those of the thread it began on.
     let home = |s: &SpanRow| {
-        let told = told.get(&(s.tid, s.begin_ns)).into_iter().flatten();
-        let mut pairs = told.flat_map(|row| &row.attributes);
+        let records = records.get(&(s.tid, s.begin_ns)).into_iter().flatten();
+        let mut pairs = records.flat_map(|row| &row.attributes);
         pairs.find_map(|(key, value)| match value {
             Text::Int(tid) if Some(*key) == begin_thread => u32::try_from(*tid).ok(),
             _ => None,
@@ -172,7 +172,8 @@ fn span_ids(
         };
         match outer.or_else(root) {
             Some(parent) => {
-                (ids.trace, ids.told, ids.parent) = (parent.trace, parent.told, parent.span);
+                (ids.trace, ids.recorded, ids.parent) =
+                    (parent.trace, parent.recorded, parent.span);
                 (ids.sampled, ids.tracestate) = (parent.sampled, parent.tracestate.clone());
             }
             None if span.request != 0 => {
@@ -181,7 +182,7 @@ fn span_ids(
             }
             None => ids.trace = ids::trace_id(seed, ids.span),
         }
-        for row in told.get(&(span.tid, span.begin_ns)).into_iter().flatten() {
+        for row in records.get(&(span.tid, span.begin_ns)).into_iter().flatten() {
             ids.lay_over(row, tracestate);
         }
         all[index] = ids;

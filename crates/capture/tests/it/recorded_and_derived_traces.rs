@@ -49,7 +49,7 @@ fn request(id: u64, begin: u64, end: u64) -> [Vec<u64>; 2] {
     ]
 }
 
-fn told(trace: Trace, state: &str) -> Vec<u64> {
+fn reported(trace: Trace, state: &str) -> Vec<u64> {
     let mut made =
         Builder::<MAX_WORDS>::new(Kind::Trace, trace.flags(), trace.message, &trace.words());
     if !state.is_empty() {
@@ -128,13 +128,13 @@ fn recorded_ids_win_and_the_later_record_counts() {
     let link = Link { t_ns: 1150, request: 64, span: 0xabc, to_trace: 5, to_span: 6, remote: true };
     let mut linked = Builder::<MAX_WORDS>::new(Kind::Link, link.flags(), 0, &link.words());
     let worker = vec![
-        told(failed, ""),
+        reported(failed, ""),
         begin,
-        told(remote, "vendor=1"),
+        reported(remote, "vendor=1"),
         linked.finish().0.to_vec(),
         span(1200, 1300, 64),
         span(1100, 1400, 64),
-        told(client, ""),
+        reported(client, ""),
         end,
     ];
     let made = capture(META, &[(WORKER, worker)]);

@@ -11,9 +11,9 @@ const WORKER: u32 = 11;
 const KEEPER: u32 = 12;
 
 /// A block for each: thread, record.
-fn capture(told: &[(u32, Vec<u64>)]) -> Capture {
+fn capture(records: &[(u32, Vec<u64>)]) -> Capture {
     let mut writer = CaptureWriter::new(Vec::new(), r#"{"to_ns":9000}"#).expect("memory");
-    for (tid, record) in told {
+    for (tid, record) in records {
         let mut words = vec![0; HEADER_WORDS];
         (words[OWNER], words[FIRST_NS]) = (pack_pair(*tid, *tid), 1);
         words.extend(record);
@@ -31,9 +31,9 @@ fn the_order_of_blocks_changes_no_request() {
         KEEPER,
         vec![header(Kind::RequestBegin, 5, flag::AGAIN, 3), 100, 7, 100, u64::from(WORKER)],
     );
-    let told = [begin, end, again];
+    let records = [begin, end, again];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let read = capture(&order.map(|i| told[i].clone()));
+        let read = capture(&order.map(|i| records[i].clone()));
         assert_eq!(read.requests.len(), 1, "{order:?}");
         let row = &read.requests[0];
         assert_eq!((row.id, row.tid, row.name), (7, WORKER, 2), "{order:?}");
@@ -42,7 +42,7 @@ fn the_order_of_blocks_changes_no_request() {
     }
     // Without its end it is open; without its begin the row has what the end contains.
     for (kept, started_ns, end_ns) in [([0, 2], 150, None), ([1, 2], 100, Some(300))] {
-        let read = capture(&kept.map(|i| told[i].clone()));
+        let read = capture(&kept.map(|i| records[i].clone()));
         assert_eq!(read.requests.len(), 1, "{kept:?}");
         let row = &read.requests[0];
         assert_eq!((row.tid, row.started_ns, row.end_ns), (WORKER, started_ns, end_ns), "{kept:?}");
@@ -63,8 +63,8 @@ fn records_written_twice_are_one_row() {
     let again = [own(&begin), twice(&end), twice(&gc)];
     let end_alone = vec![own(&end), twice(&begin), twice(&gc)];
     let all = [&again[..], &[own(&end), own(&gc), twice(&begin)]].concat();
-    for told in [again.to_vec(), end_alone, all] {
-        let read = capture(&told);
+    for records in [again.to_vec(), end_alone, all] {
+        let read = capture(&records);
         let [row] = &read.requests[..] else { panic!("{:?}", read.requests) };
         assert_eq!((row.id, row.tid, row.started_ns, row.error), (7, WORKER, 150, true));
         assert_eq!(row.end_ns, Some(300));

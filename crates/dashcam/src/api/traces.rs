@@ -59,7 +59,7 @@ pub fn continue_trace(request: u64, traceparent: &str, tracestate: &str) -> bool
     let Some(recorder) = recorder::current() else { return false };
     let Some(remote) = traceparent::parse(traceparent) else { return false };
     let Some(open) = recorder.open_requests().find(request) else { return false };
-    let told = Trace {
+    let record = Trace {
         t_ns: open.begin_ns,
         request,
         trace: remote.trace,
@@ -69,10 +69,10 @@ pub fn continue_trace(request: u64, traceparent: &str, tracestate: &str) -> bool
         ..Trace::default()
     };
     match traceparent::state(tracestate) {
-        None => recorder::traces::identify(&told, &[]),
+        None => recorder::traces::identify(&record, &[]),
         Some(state) => {
             let attribute = (KEY.id(recorder.epoch()), Value::Text(&state));
-            recorder::traces::identify(&told, &[attribute]);
+            recorder::traces::identify(&record, &[attribute]);
             keep_state(recorder, request, state);
         }
     }
@@ -172,7 +172,7 @@ pub fn this_thread() -> u32 {
 /// between. On the thread that records the span, and only for spans that are no requests.
 pub fn record_span_ids(span: SpanKey, parent: Option<SpanKey>, request: u64) {
     let Some(recorder) = recorder::current() else { return };
-    let told = Trace {
+    let record = Trace {
         t_ns: span.begin_ns,
         request,
         of_span: true,
@@ -183,5 +183,5 @@ pub fn record_span_ids(span: SpanKey, parent: Option<SpanKey>, request: u64) {
     static KEY: Site = Site::new(BEGIN_THREAD);
     let moved = (span.tid != this_thread())
         .then(|| (KEY.id(recorder.epoch()), Value::Int(i64::from(span.tid))));
-    recorder::traces::record(&told, moved.as_slice());
+    recorder::traces::record(&record, moved.as_slice());
 }

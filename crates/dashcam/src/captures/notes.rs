@@ -28,11 +28,11 @@ const LIMITS: &[(usize, &str)] = &[
 /// What was reported of each limit.
 #[derive(Default)]
 pub(crate) struct Notes {
-    told: [Told; LIMITS.len()],
+    reported: [Reported; LIMITS.len()],
 }
 
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct Reported {
     count: u64,
     /// Not before; 0: nothing was reported yet.
     next_ns: u64,
@@ -42,25 +42,25 @@ impl Notes {
     /// What was counted before is not reported again.
     pub(crate) fn since(counts: &[u64]) -> Notes {
         let mut notes = Notes::default();
-        for (told, (counter, _)) in notes.told.iter_mut().zip(LIMITS) {
-            told.count = counts.get(*counter).copied().unwrap_or(0);
+        for (reported, (counter, _)) in notes.reported.iter_mut().zip(LIMITS) {
+            reported.count = counts.get(*counter).copied().unwrap_or(0);
         }
         notes
     }
 
     /// Calls `say` with what is due, given all loss counters.
     pub(crate) fn look(&mut self, now_ns: u64, counts: &[u64], mut say: impl FnMut(&str)) {
-        for (told, (counter, what)) in self.told.iter_mut().zip(LIMITS) {
+        for (reported, (counter, what)) in self.reported.iter_mut().zip(LIMITS) {
             let count = counts.get(*counter).copied().unwrap_or(0);
-            let more = count.saturating_sub(told.count);
-            if more == 0 || now_ns < told.next_ns {
+            let more = count.saturating_sub(reported.count);
+            if more == 0 || now_ns < reported.next_ns {
                 continue;
             }
-            match told.next_ns {
+            match reported.next_ns {
                 0 => say(&format!("{more} {what}; status() counts them, docs/losses.md")),
                 _ => say(&format!("{more} more {what}")),
             }
-            *told = Told { count, next_ns: now_ns + MINUTE_NS };
+            *reported = Reported { count, next_ns: now_ns + MINUTE_NS };
         }
     }
 }

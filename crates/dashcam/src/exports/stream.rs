@@ -38,7 +38,7 @@ use crate::running::{running, LiveStream};
 /// Pause between two reads of the queue.
 const PAUSE: Duration = Duration::from_millis(20);
 /// META and grown tables are written this often.
-const TELL_NS: u64 = 1_000_000_000;
+const REPORT_NS: u64 = 1_000_000_000;
 /// Records read before the sink is written to.
 const BATCH: usize = 10_000;
 /// A sink that takes nothing for this long is given up when the stream closes.
@@ -174,21 +174,21 @@ impl Stream {
         });
         let own = inner.clone();
         let on = parts.recording.clone();
-        let (tell, told) = sync_channel(1);
+        let (started, outcome) = sync_channel(1);
         let thread = sys::thread::spawn_quiet("dashcam-stream", move || {
             // An error: the sink is in the host's table, like all descriptors of ours.
             let _ = sys::ours::move_apart();
             match open_sink(&own.sink) {
                 Ok(out) => {
-                    let _ = tell.send(Ok(()));
+                    let _ = started.send(Ok(()));
                     run(&own, &on, out);
                 }
-                Err(why) => drop(tell.send(Err(why))),
+                Err(why) => drop(started.send(Err(why))),
             }
         })
         .map_err(|error| format!("no thread for the stream: {error}"))?;
         let lost = || Err("the stream's thread ended by an internal error".to_owned());
-        told.recv().unwrap_or_else(|_| lost())?;
+        outcome.recv().unwrap_or_else(|_| lost())?;
         *lock(&inner.thread) = Some(thread);
         let stream: Weak<dyn LiveStream> = Arc::downgrade(&(inner.clone() as Arc<dyn LiveStream>));
         lock(&parts.streams).push(stream);
@@ -297,7 +297,7 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
     };
     let mut writer = CaptureWriter::new(out, &text())?;
     let mut blocks = Blocks::default();
-    let (mut told_ns, mut told) = (0, [0; 2]);
+    let (mut reported_ns, mut reported) = (0, [0; 2]);
     loop {
         // Read before the queue: what came until then is in the last round.
         let stopping = inner.stop.load(Ordering::Acquire);
@@ -312,18 +312,18 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
         if read == BATCH {
             continue;
         }
-        if now.saturating_sub(told_ns) >= TELL_NS || stopping {
+        if now.saturating_sub(reported_ns) >= REPORT_NS || stopping {
             let counter = |index: usize| region.header(index).load(Ordering::Relaxed);
             let grown =
                 [counter(word::NAMES) + counter(word::STACKS), counter(word::THREAD_SERIAL)];
-            if grown != told || stopping {
+            if grown != reported || stopping {
                 writer.tables(&tables(recording))?;
-                told = grown;
+                reported = grown;
             }
             writer.meta(&text())?;
             // Behind the tables, which hold every name that these blocks refer to.
             blocks.flush(&mut writer)?;
-            told_ns = now;
+            reported_ns = now;
         }
         if stopping {
             return writer.finish(0).map(drop);

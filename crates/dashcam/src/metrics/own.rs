@@ -46,13 +46,13 @@ pub(crate) struct Own {
     recording: Arc<Recording>,
     queue: Arc<Queue>,
     before: Before,
-    told: Vec<(Id, u64)>,
+    reported: Vec<(Id, u64)>,
     cpu_ns: u64,
 }
 
 impl Own {
     pub(crate) fn new(recording: Arc<Recording>, queue: Arc<Queue>, before: Before) -> Own {
-        Own { recording, queue, before, told: Vec::new(), cpu_ns: 0 }
+        Own { recording, queue, before, reported: Vec::new(), cpu_ns: 0 }
     }
 
     /// Adds what happened since the last call, `passed_ns` ago. `scrapes`: answers to scrapers so
@@ -90,14 +90,14 @@ impl Own {
         let lost = lost.zip(&before.losses).map(|((what, n), b)| ("losses", Some(*what), n, *b));
         let all = plain.into_iter().map(|(name, n, before)| (name, None, n, before)).chain(lost);
         for (at, (name, what, count, before)) in all.enumerate() {
-            if at == self.told.len() {
-                self.told.push((id(Kind::Counter, name, what), before));
+            if at == self.reported.len() {
+                self.reported.push((id(Kind::Counter, name, what), before));
             }
-            let Some((id, told)) = self.told.get_mut(at) else { continue };
-            if count > *told {
-                let value = Value::Count((count - *told) as f64);
+            let Some((id, reported)) = self.reported.get_mut(at) else { continue };
+            if count > *reported {
+                let value = Value::Count((count - *reported) as f64);
                 readings.push(Reading { id: id.clone(), value });
-                *told = count;
+                *reported = count;
             }
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn endpoint(
 }
 
 /// Source `openmetrics`; on stderr too when it is off, once for each reason.
-fn tell(recording: &Recording, state: &str) {
+fn set_state(recording: &Recording, state: &str) {
     if state != "on" {
         say(&format!("openmetrics: {}", state.trim_start_matches("off: ")));
     }
@@ -36,7 +36,7 @@ fn tell(recording: &Recording, state: &str) {
 /// The life of the thread that answers.
 pub(crate) fn run(recording: &Recording, endpoint: &Endpoint) {
     recorder::name_thread("dashcam-openmetrics");
-    endpoint.run(&|state| tell(recording, state));
+    endpoint.run(&|state| set_state(recording, state));
 }
 
 /// Times of all requests, by name.
@@ -50,7 +50,7 @@ fn requests(recorder: &Recorder, queue: &Queue) -> Vec<RequestTimes> {
             request: slow.id,
             trace: match slow.trace {
                 0 => format::ids::trace_id(seed, slow.id),
-                told => told,
+                other => other,
             },
             capture: held_by(&made, slow.at_ns),
             took_ns: slow.took_ns,

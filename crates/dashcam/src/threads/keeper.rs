@@ -157,7 +157,7 @@ fn save(
     number: u64,
 ) -> Result<Made, String> {
     wait_for_sampler(recording, queue);
-    tell_open_requests(recording.recorder);
+    record_open_requests(recording.recorder);
     let begin_ns = sys::clock::now_ns();
     let region = recording.recorder.region();
     let mut config = Cow::Borrowed(recording.config());
@@ -187,15 +187,15 @@ fn save(
 
 /// Records once more which requests are open, so that a request whose end was lost is not taken for
 /// one that still runs.
-fn tell_open_requests(recorder: &Recorder) {
+fn record_open_requests(recorder: &Recorder) {
     let now = sys::clock::now_ns();
     recorder.open_requests().each(|request| {
         let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
         let head = header(Kind::RequestBegin, 5, flags, request.name);
         let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
         recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
-        if let Some(told) = recorder.open_requests().trace(request.id) {
-            recorder::traces::record(&Trace { t_ns: begin_ns, ..told }, &[]);
+        if let Some(trace) = recorder.open_requests().trace(request.id) {
+            recorder::traces::record(&Trace { t_ns: begin_ns, ..trace }, &[]);
         }
     });
 }

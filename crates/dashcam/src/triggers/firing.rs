@@ -43,7 +43,7 @@ struct MetricExcess {
     /// Metric, value and limit.
     text: String,
     /// A capture will hold it, or it is counted as one of too many.
-    told: bool,
+    reported: bool,
     /// Number of the capture.
     capture: u64,
     /// Counted as suppressed.
@@ -140,7 +140,7 @@ impl Triggers {
         }
         if config.on_metric.rules != self.config.on_metric.rules {
             // Of no rule any more; those that a capture will hold are still to be reported by it.
-            self.excesses.retain(|excess| excess.told && excess.rule != NO_RULE);
+            self.excesses.retain(|excess| excess.reported && excess.rule != NO_RULE);
             self.excesses.iter_mut().for_each(|excess| excess.rule = NO_RULE);
         }
         self.gate.set_timing(timing(config));
@@ -162,9 +162,9 @@ impl Triggers {
         self.of_times(now, open, &mut firings);
         self.of_errors(now, &mut firings);
         let failures = self.recording.recorder.failures();
-        self.chosen_seen = failures.take_chosen(self.chosen_seen, |told| {
-            let took_ns = u64::from(told.detail) * 1000;
-            let (request, name) = (told.id, told.name);
+        self.chosen_seen = failures.take_chosen(self.chosen_seen, |slow| {
+            let took_ns = u64::from(slow.detail) * 1000;
+            let (request, name) = (slow.id, slow.name);
             firings.push(Firing { request, name, took_ns, why: Why::Chosen, at_ns: now });
         });
         firings.into_iter().for_each(|firing| self.offer(firing, now));
@@ -242,7 +242,7 @@ impl Triggers {
                     lock(&alarms.repeats).forget(&one.cause);
                     asked.failed(one.number);
                     let lost = excesses.iter_mut().filter(|e| e.capture == one.number);
-                    lost.for_each(|excess| excess.told = false);
+                    lost.for_each(|excess| excess.reported = false);
                 }
             }
             false
@@ -285,9 +285,9 @@ impl Triggers {
     /// Failed requests that a rule wants, and shares of failed ones that are over.
     fn of_errors(&mut self, now: u64, firings: &mut Vec<Firing>) {
         let failures = self.recording.recorder.failures();
-        self.failed_seen = failures.take_failed(self.failed_seen, |told| {
-            let (request, name) = (told.id, told.name);
-            let why = Why::Failed { kind: told.detail };
+        self.failed_seen = failures.take_failed(self.failed_seen, |failed| {
+            let (request, name) = (failed.id, failed.name);
+            let why = Why::Failed { kind: failed.detail };
             firings.push(Firing { request, name, took_ns: 0, why, at_ns: now });
         });
         self.errors.shares(self.recording.recorder, (now, NO_REQUEST), firings);
@@ -306,13 +306,13 @@ impl Triggers {
                     rule,
                     number,
                     text,
-                    told: false,
+                    reported: false,
                     capture: asked::NONE,
                     suppressed: false,
                 };
                 self.excesses.push(new);
             } else if let Some(old) = known.and_then(|at| self.excesses.get_mut(at)) {
-                if !old.told {
+                if !old.reported {
                     old.text = excess.text;
                 }
             }
@@ -321,21 +321,21 @@ impl Triggers {
     }
 
     fn ask(&mut self, rule: u32, now: u64) {
-        let Some(excess) = self.excesses.iter_mut().find(|e| e.rule == rule && !e.told) else {
+        let Some(excess) = self.excesses.iter_mut().find(|e| e.rule == rule && !e.reported) else {
             return;
         };
         let request = NO_METRIC_REQUEST | excess.number;
         let firing = Firing { request, name: 0, took_ns: 0, why: Why::Metric { rule }, at_ns: now };
         let region = self.recording.recorder.region();
         if lock(&self.alarms.repeats).is_repeat(&cause(&firing), now) {
-            excess.told = true;
+            excess.reported = true;
             self.repeated(&firing);
         } else if self.gate.is_cooling(now) {
             // Asked again after the cooldown, if it is over its limit still; counted once.
             region.lose(losses::FIRINGS_SUPPRESSED, u64::from(!excess.suppressed));
             excess.suppressed = true;
         } else {
-            excess.told = self.gate.slow(firing);
+            excess.reported = self.gate.slow(firing);
             excess.capture = self.number;
         }
     }

@@ -21,8 +21,8 @@ fn a_capture_says_which_vitals_this_host_does_not_have() {
         nothing if nothing.is_empty() => "on".to_owned(),
         missing => format!("on; missing: {missing}"),
     };
-    let told = capture.meta.sources.iter().find(|(name, _)| name == "vitals");
-    assert_eq!(told.map(|(_, state)| state.as_str()), Some(wanted.as_str()));
+    let reported = capture.meta.sources.iter().find(|(name, _)| name == "vitals");
+    assert_eq!(reported.map(|(_, state)| state.as_str()), Some(wanted.as_str()));
     // And nothing that is said to be missing is there.
     let named = |name: &str| capture.vitals.iter().any(|row| capture.name(row.name) == name);
     assert!(named("rss_bytes") && named("fds"));

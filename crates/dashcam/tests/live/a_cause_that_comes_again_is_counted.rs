@@ -55,8 +55,8 @@ fn of_slow_and_of_failed_requests() {
     assert_eq!(second.meta.all["repeated"].to_string(), r#"{"slow: checkout":3}"#);
 
     (0..5).for_each(|_| dashcam::request!("search").fail_as("Timeout"));
-    let told = r#""repeated":{"error: Timeout in search":5,"slow: checkout":3}"#;
-    until("most often first", || says(told));
+    let reported = r#""repeated":{"error: Timeout in search":5,"slow: checkout":3}"#;
+    until("most often first", || says(reported));
     assert!(says(r#""firings_repeated":8,"#), "{}", dashcam::status_json());
     assert_eq!(captures(&out).len(), 2);
     dashcam::stop();

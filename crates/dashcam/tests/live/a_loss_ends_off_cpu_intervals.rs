@@ -84,7 +84,7 @@ fn check(capture: &Capture, ran: &HashMap<u32, Vec<u64>>) {
     assert!(gaps.iter().all(|(_, to)| *to <= capture.meta.to_ns), "each is over: {gaps:?}");
     assert_eq!(loss("switch_pauses"), 0, "it was no storm of threads");
     let ended = |off: &&OffCpu| off.in_ns < capture.meta.to_ns;
-    let mut told = 0;
+    let mut reported = 0;
     for (tid, offs) in &capture.off_cpu {
         for off in offs.iter().filter(ended) {
             let over = gaps.iter().find(|(from, to)| off.out_ns < *to && off.in_ns > *from);
@@ -92,8 +92,8 @@ fn check(capture: &Capture, ran: &HashMap<u32, Vec<u64>>) {
             let Some(ran) = ran.get(tid) else { continue };
             let inside = ran.get(ran.partition_point(|t| *t <= off.out_ns));
             assert_eq!(inside.filter(|t| **t < off.in_ns), None, "it ran inside of {off:?}");
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 0, "times between the gaps");
+    assert!(reported > 0, "times between the gaps");
 }

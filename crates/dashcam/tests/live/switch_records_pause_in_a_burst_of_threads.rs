@@ -95,8 +95,8 @@ fn check(capture: &Capture) {
         return;
     }
     assert_eq!(loss("switch_pauses"), pauses.len() as u64);
-    let told_ms: u64 = pauses.iter().map(|(from, to)| (to - from) / 1_000_000).sum();
-    assert!(loss("switches_paused_ms").abs_diff(told_ms) <= pauses.len() as u64 + 1);
+    let reported_ms: u64 = pauses.iter().map(|(from, to)| (to - from) / 1_000_000).sum();
+    assert!(loss("switches_paused_ms").abs_diff(reported_ms) <= pauses.len() as u64 + 1);
     let all = || capture.off_cpu.values().flatten();
     for off in all() {
         let into = pauses.iter().find(|(from, to)| off.out_ns < *to && off.in_ns > *from);

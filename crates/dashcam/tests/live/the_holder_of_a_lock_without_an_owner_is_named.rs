@@ -58,15 +58,15 @@ fn reprice(taken: &Sender<()>) {
 
 /// Runs `hold` each time it is asked to, on a thread of its own.
 fn holder(name: &str, hold: fn(&Sender<()>)) -> (Sender<()>, Receiver<()>) {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let (say, said) = mpsc::channel();
     let body = move || {
-        while told.recv().is_ok() {
+        while reported.recv().is_ok() {
             hold(&say);
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(body).expect("a thread");
-    (tell, said)
+    (report, said)
 }
 
 /// Runs a little, all the time: it is always among those that ran when a wait ended.
@@ -99,7 +99,7 @@ fn skipped(why: &str) {
 }
 
 /// How many waits were recorded as ended by a thread of this process.
-fn told(capture: &Capture) -> usize {
+fn reported(capture: &Capture) -> usize {
     let rows = capture.wakes.values().flatten();
     rows.filter(|wake| matches!(wake.by, Waker::Thread(_))).count()
 }
@@ -125,10 +125,10 @@ fn the_holder_of_a_lock_without_an_owner_is_named() {
     let state = &state.expect("the source is told").1;
     if !state.starts_with("on") {
         assert!(state.starts_with("off: "), "{state}");
-        assert_eq!(told(&capture), 0);
+        assert_eq!(reported(&capture), 0);
         return skipped(state);
     }
-    assert!(told(&capture) >= 8, "{} of 8 waits", told(&capture));
+    assert!(reported(&capture) >= 8, "{} of 8 waits", reported(&capture));
     let notes = symbols::name_native(&mut capture);
     assert!(notes.is_empty(), "{notes:?}");
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);

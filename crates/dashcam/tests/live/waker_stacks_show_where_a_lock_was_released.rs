@@ -70,14 +70,14 @@ fn reprice(taken: &Sender<()>) {
 
 /// Runs `recount` each time it is asked to, on a thread of its own.
 fn counting() -> (Sender<()>, Receiver<()>) {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {
-        while told.recv().is_ok() {
+        while reported.recv().is_ok() {
             recount(&say);
         }
     });
-    (tell, said)
+    (report, said)
 }
 
 /// The functions of the wakers that ended the long waits, innermost first; of each wait with a
@@ -103,11 +103,11 @@ fn waker_stacks_show_where_a_lock_was_released() {
     let settings = dashcam::Config::new().service("let-go").slow("50ms");
     dashcam::start(settings.out(out.display())).expect("settings");
     std::thread::sleep(Duration::from_millis(200));
-    let (tell, said) = counting();
+    let (report, said) = counting();
     for round in 0..80 {
         let slow = round % 20 == 19;
         if slow {
-            tell.send(()).expect("it listens");
+            report.send(()).expect("it listens");
             said.recv().expect("it has the lock");
         }
         {
@@ -167,10 +167,10 @@ fn waker_stacks_show_where_a_lock_was_released() {
         let culprit = finding.culprit.as_ref().expect("who held it");
         assert_eq!(culprit.function, lets_go, "{}", finding.summary);
         assert!(finding.summary.contains(", held by "), "{}", finding.summary);
-        let told = |e: &diagnosis::Evidence| {
+        let reported = |e: &diagnosis::Evidence| {
             e.what.starts_with("the longest wait was ended by thread") && e.what.contains(lets_go)
         };
-        assert!(finding.evidence.iter().any(told), "{:?}", finding.evidence);
+        assert!(finding.evidence.iter().any(reported), "{:?}", finding.evidence);
     }
     // Samples alone saw what it did for most of the wait, which is another function.
     capture.waker_stacks.clear();

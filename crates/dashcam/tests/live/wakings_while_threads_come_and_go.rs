@@ -98,8 +98,8 @@ fn wakings_while_threads_come_and_go() {
         let rows = capture.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
         let first_ns = rows.first().map_or(u64::MAX, |wake| wake.t_ns);
         let all = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
-        let told = |off: &&OffCpu| off.out_ns > first_ns && off.in_ns < capture.meta.to_ns;
-        for off in all.iter().filter(long).filter(told) {
+        let reported = |off: &&OffCpu| off.out_ns > first_ns && off.in_ns < capture.meta.to_ns;
+        for off in all.iter().filter(long).filter(reported) {
             if !capture.has_switches(off.out_ns, off.in_ns) {
                 continue;
             }

@@ -173,7 +173,7 @@ fn what_is_waited_for_is_named_in_a_capture() {
     let path = dashcam::snap("test").expect("a capture");
     let capture = Capture::open(&path).expect("a whole capture");
     std::fs::remove_dir_all(out).expect("our folder");
-    let told = |request| targets(&capture, request, WaitKind::Poll);
+    let reported = |request| targets(&capture, request, WaitKind::Poll);
     let one = |text: String| BTreeSet::from([text]);
     let opened = targets(&capture, "opens", WaitKind::FileOpen);
     assert_eq!(opened, one(fifo.display().to_string()));
@@ -187,11 +187,11 @@ fn what_is_waited_for_is_named_in_a_capture() {
     let sent = targets(&capture, "sends", WaitKind::SocketWrite);
     assert_eq!(sent, one(format!("unix @{}", String::from_utf8_lossy(name))));
     assert_eq!(
-        told("polls"),
+        reported("polls"),
         one(format!("udp 127.0.0.1:7001, tcp {address} and 3 more")),
         "the first three, what is alike once"
     );
     let peers = format!("tcp {address}, udp 127.0.0.1:7001, udp 127.0.0.1:7002");
-    assert_eq!(told("loops"), one(format!("anon_inode:[eventpoll] of {peers} and 4 more")));
-    assert_eq!(told("loops alone"), one("anon_inode:[eventpoll]".to_owned()));
+    assert_eq!(reported("loops"), one(format!("anon_inode:[eventpoll] of {peers} and 4 more")));
+    assert_eq!(reported("loops alone"), one("anon_inode:[eventpoll]".to_owned()));
 }

@@ -148,7 +148,7 @@ impl OfSlow {
         OfSlow {
             seen_ns,
             trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
-            trace_is_known: traces.first().is_some_and(|ids| ids.told),
+            trace_is_known: traces.first().is_some_and(|ids| ids.recorded),
             threads: rows().map(|row| row.tid).collect::<HashSet<u32>>().len(),
         }
     }

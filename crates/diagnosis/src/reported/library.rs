@@ -20,11 +20,11 @@ use crate::groups::{divide, Group};
 pub fn of_group(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
     let place = group.place.as_ref()?;
     let owner = |place: &Place| cx.frames.owner(&place.file);
-    let tells = matches!(
+    let applies = matches!(
         group.cause,
         Cause::Cpu | Cause::EventLoopBlocked | Cause::GcPause | Cause::PageFault | Cause::Sleep
     );
-    if !tells || owner(place) != Owner::User {
+    if !applies || owner(place) != Owner::User {
         return None;
     }
     // A loop that waits in a library for an answer does so for the caller.

@@ -51,27 +51,27 @@ fn tried_again(inside: Option<(&str, &str, u32)>, sleeper: &[(&str, &str, u32)])
 #[test]
 fn a_pause_of_a_library_that_tries_again_is_the_called_functions() {
     let made = tried_again(Some(("authorise", "/srv/psp.py", 12)), &[SETTLE, CALL, NAP]);
-    let told = first(&made);
-    assert_eq!(told.cause.text(), "sleep", "{}", told.summary);
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("invoices.py:5 settle()"));
-    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("psp.py:12 authorise()"));
+    let reported = first(&made);
+    assert_eq!(reported.cause.text(), "sleep", "{}", reported.summary);
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("invoices.py:5 settle()"));
+    assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("psp.py:12 authorise()"));
     let said = "between calls of psp.py:12 authorise(), in nap.py:31 sleep()";
-    assert!(told.summary.ends_with(said), "{}", told.summary);
+    assert!(reported.summary.ends_with(said), "{}", reported.summary);
 }
 
 #[test]
 fn without_a_sample_of_what_it_tries_it_is_the_librarys_caller() {
-    let told = first(&tried_again(None, &[SETTLE, CALL, NAP]));
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("invoices.py:5 settle()"));
-    assert_eq!(told.culprit, told.place, "{}", told.summary);
-    assert!(told.summary.ends_with(", in nap.py:31 sleep()"), "{}", told.summary);
+    let reported = first(&tried_again(None, &[SETTLE, CALL, NAP]));
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("invoices.py:5 settle()"));
+    assert_eq!(reported.culprit, reported.place, "{}", reported.summary);
+    assert!(reported.summary.ends_with(", in nap.py:31 sleep()"), "{}", reported.summary);
 }
 
 #[test]
 fn a_pause_of_the_programs_own_is_its_own() {
-    let told = first(&tried_again(None, &[SETTLE, ("rest", "/srv/shared/rest.py", 3)]));
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("rest.py:3 rest()"));
-    assert_eq!(told.culprit, None, "{}", told.summary);
+    let reported = first(&tried_again(None, &[SETTLE, ("rest", "/srv/shared/rest.py", 3)]));
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("rest.py:3 rest()"));
+    assert_eq!(reported.culprit, None, "{}", reported.summary);
 }
 
 #[test]
@@ -81,11 +81,15 @@ fn what_a_library_computes_is_its_callers() {
     let computes = stack(&mut made, &[SETTLE, ("render", "/srv/branding.py", 12), compile]);
     off(&mut made, OWN, &[]);
     also_seen(&mut made, OWN, (2..398).step_by(10), Running, computes);
-    let told = first(&made);
-    assert_eq!(told.cause.text(), "cpu", "{}", told.summary);
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("branding.py:12 render()"));
-    assert_eq!(told.culprit, told.place, "{}", told.summary);
-    assert!(told.summary.ends_with(", in environment.py:764 compile()"), "{}", told.summary);
+    let reported = first(&made);
+    assert_eq!(reported.cause.text(), "cpu", "{}", reported.summary);
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("branding.py:12 render()"));
+    assert_eq!(reported.culprit, reported.place, "{}", reported.summary);
+    assert!(
+        reported.summary.ends_with(", in environment.py:764 compile()"),
+        "{}",
+        reported.summary
+    );
 }
 
 /// Eighty answers waited for, one after the other, on stacks that begin with `callers`.
@@ -112,20 +116,20 @@ const ATTRIBUTES: (&str, &str, u32) = ("attributes", "/srv/items.py", 6);
 #[test]
 fn a_comprehension_on_the_way_is_the_loop() {
     let part = ("listing.<locals>.<listcomp>", "/srv/items.py", 15);
-    let told = first(&row_by_row(&[LISTING, part, ATTRIBUTES], &[LISTING]));
-    assert_eq!(told.cause.text(), "downstream-wait", "{}", told.summary);
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("kv.py:18 command()"));
-    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("items.py:15 listing()"));
-    assert!(told.summary.ends_with("one after the other, called by items.py:15 listing()"));
+    let reported = first(&row_by_row(&[LISTING, part, ATTRIBUTES], &[LISTING]));
+    assert_eq!(reported.cause.text(), "downstream-wait", "{}", reported.summary);
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("kv.py:18 command()"));
+    assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("items.py:15 listing()"));
+    assert!(reported.summary.ends_with("one after the other, called by items.py:15 listing()"));
 }
 
 #[test]
 fn a_function_that_several_call_is_a_helper_of_the_one_that_calls_it_often() {
     let home = ("home", "/srv/views.py", 9);
     let also = [home, ("command", "/srv/kv.py", 18)];
-    let told = first(&row_by_row(&[LISTING, ATTRIBUTES], &also));
-    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("items.py:6 attributes()"));
+    let reported = first(&row_by_row(&[LISTING, ATTRIBUTES], &also));
+    assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("items.py:6 attributes()"));
     // A function that only one calls may be a helper or not.
-    let told = first(&row_by_row(&[LISTING, ATTRIBUTES], &[home]));
-    assert_eq!(told.culprit, None, "{}", told.summary);
+    let reported = first(&row_by_row(&[LISTING, ATTRIBUTES], &[home]));
+    assert_eq!(reported.culprit, None, "{}", reported.summary);
 }

@@ -84,9 +84,9 @@ fn spans_count_the_calls_of_the_line_that_loops() {
         "orders.py:40 orders() waited 400 ms for a peer: 100 calls of execute(), one after \
                   the other (spans db.query)";
     assert_eq!(finding.summary, wanted);
-    let told = |what: &str| finding.evidence.iter().find(|e| e.what == what).map(|e| e.value);
-    assert_eq!(told("calls of execute() in a slow request, by spans db.query"), Some(100.0));
-    assert_eq!(told("the same in a normal request"), Some(1.0));
+    let reported = |what: &str| finding.evidence.iter().find(|e| e.what == what).map(|e| e.value);
+    assert_eq!(reported("calls of execute() in a slow request, by spans db.query"), Some(100.0));
+    assert_eq!(reported("the same in a normal request"), Some(1.0));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn without_spans_only_the_waits_are_counted() {
 
 #[test]
 fn without_switch_records_the_kernels_count_of_turns_says_how_often_it_waited() {
-    let told = |slices: u16| {
+    let reported = |slices: u16| {
         let mut made = capture(false);
         made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
         let looks = (0..50).map(|i| Sample {
@@ -117,9 +117,9 @@ fn without_switch_records_the_kernels_count_of_turns_says_how_often_it_waited() 
         verdict.findings[0].summary.clone()
     };
     let wanted = "calls of execute() that waited up to 98 times, one after the other";
-    assert!(told(2).ends_with(wanted), "{}", told(2));
+    assert!(reported(2).ends_with(wanted), "{}", reported(2));
     // One long wait.
-    assert!(!told(0).contains("calls"), "{}", told(0));
+    assert!(!reported(0).contains("calls"), "{}", reported(0));
 }
 
 #[test]
@@ -187,13 +187,13 @@ fn a_collection_without_a_cpu_is_not_the_collectors() {
         collected: 0,
     }];
     let verdict = diagnose(&made, |_| 300 * MS);
-    let told: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
-    assert_eq!(told, ["cpu-starved", "gc-pause"], "{}", to_text(&verdict));
+    let reported: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
+    assert_eq!(reported, ["cpu-starved", "gc-pause"], "{}", to_text(&verdict));
 }
 
 #[test]
 fn a_request_that_lay_in_its_socket_while_a_collection_got_no_cpu_waited_for_a_cpu() {
-    let told = |starved: bool| {
+    let reported = |starved: bool| {
         let mut made = capture(false);
         let slow = made.requests.iter_mut().find(|r| r.begin_ns == BEGIN).expect("the slow one");
         slow.started_ns = BEGIN + 490 * MS;
@@ -208,8 +208,8 @@ fn a_request_that_lay_in_its_socket_while_a_collection_got_no_cpu_waited_for_a_c
         made.gcs = vec![GcRow { tid: TID + 1, generation: 2, begin_ns, end_ns, collected: 0 }];
         diagnose(&made, |_| 300 * MS).findings[0].cause.text()
     };
-    assert_eq!(told(true), "cpu-starved");
-    assert_eq!(told(false), "gc-pause");
+    assert_eq!(reported(true), "cpu-starved");
+    assert_eq!(reported(false), "gc-pause");
 }
 
 #[test]

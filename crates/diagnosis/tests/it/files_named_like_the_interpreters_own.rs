@@ -31,7 +31,7 @@ fn locked_in(file: &str) -> Capture {
 
 #[test]
 fn a_file_of_the_program_is_not_the_librarys_of_that_name() {
-    let told = |file: &str| {
+    let reported = |file: &str| {
         let made = locked_in(file);
         let verdict = diagnose(&made, |_| 300 * MS);
         let first = &verdict.findings[0];
@@ -41,9 +41,9 @@ fn a_file_of_the_program_is_not_the_librarys_of_that_name() {
     let wanted = ("lock-wait", "confirmed", Some("refill".to_owned()));
     for name in ["depot.py", "queue.py", "threading.py", "subprocess.py", "socket.py", "events.py"]
     {
-        assert_eq!(told(&format!("/srv/shop/{name}")), wanted, "{name}");
+        assert_eq!(reported(&format!("/srv/shop/{name}")), wanted, "{name}");
     }
-    assert_eq!(told("/usr/lib/python3.11/queue.py").0, "pool-wait", "the library's own");
+    assert_eq!(reported("/usr/lib/python3.11/queue.py").0, "pool-wait", "the library's own");
 }
 
 /// A readers' lock in a file of its own; thread 9, which reloads what is read, is in `reload_in`.

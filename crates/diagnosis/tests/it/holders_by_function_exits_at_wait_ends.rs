@@ -53,7 +53,7 @@ fn waits(ends_ms: [u64; TIMES as usize]) -> Capture {
 }
 
 /// The holder of what the requests waited for, and how sure that is.
-fn told(made: &Capture) -> (Option<String>, &'static str, String) {
+fn reported(made: &Capture) -> (Option<String>, &'static str, String) {
     let verdict = diagnose(made, |name| if name == "GET /orders" { 100 * MS } else { 2000 * MS });
     let text = to_text(&verdict);
     let finding = &verdict.findings[0];
@@ -63,20 +63,20 @@ fn told(made: &Capture) -> (Option<String>, &'static str, String) {
 
 #[test]
 fn a_thread_that_left_a_function_at_every_end_had_what_was_waited_for() {
-    let (culprit, confidence, text) = told(&waits([393, 391, 390, 392]));
+    let (culprit, confidence, text) = reported(&waits([393, 391, 390, 392]));
     assert_eq!((culprit.as_deref(), confidence), (Some("publish"), "likely"), "{text}");
     assert!(text.contains("most likely statements.py:14 publish()"), "{text}");
 }
 
 #[test]
 fn one_end_at_which_nobody_was_seen_to_leave_says_nothing_against_it() {
-    let (culprit, _, text) = told(&waits([393, 120, 390, 392]));
+    let (culprit, _, text) = reported(&waits([393, 120, 390, 392]));
     assert_eq!(culprit.as_deref(), Some("publish"), "{text}");
 }
 
 #[test]
 fn a_thread_that_left_at_other_times_did_not_have_it() {
-    let (culprit, _, text) = told(&waits([393, 120, 210, 392]));
+    let (culprit, _, text) = reported(&waits([393, 120, 210, 392]));
     assert_eq!(culprit, None, "{text}");
 }
 
@@ -88,7 +88,7 @@ fn a_thread_that_waited_for_a_lock_until_then_was_released_by_others() {
         let place = own.iter_mut().find(|s| s.t_ns == look.t_ns).expect("there");
         (place.wait, place.target) = (Futex, 0x77);
     }
-    let (culprit, _, text) = told(&made);
+    let (culprit, _, text) = reported(&made);
     assert_eq!(culprit, None, "{text}");
 }
 
@@ -119,7 +119,7 @@ fn of_two_that_left_each_time_none_is_named() {
         let own: Vec<_> = own.collect();
         made.requests.extend(own);
     }
-    let (culprit, _, text) = told(&made);
+    let (culprit, _, text) = reported(&made);
     assert_eq!(culprit, None, "{text}");
 }
 
@@ -198,10 +198,10 @@ fn in_batches(ends_ms: [u64; TIMES as usize]) -> Capture {
 
 #[test]
 fn a_holder_that_calls_several_functions_is_named_by_their_caller() {
-    let (culprit, confidence, text) = told(&in_batches([393, 391, 390, 392]));
+    let (culprit, confidence, text) = reported(&in_batches([393, 391, 390, 392]));
     assert!(culprit.is_some() && confidence == "likely", "{text}");
     assert!(text.contains("journal.py:") && text.contains("round()"), "{text}");
-    let (culprit, _, text) = told(&in_batches([393, 120, 210, 392]));
+    let (culprit, _, text) = reported(&in_batches([393, 120, 210, 392]));
     assert_eq!(culprit, None, "{text}");
 }
 

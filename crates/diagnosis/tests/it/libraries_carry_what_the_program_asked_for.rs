@@ -303,7 +303,7 @@ fn channels_and_conditions_of_rust_and_c_are_no_locks() {
     let mutex = inside("sys/sync/mutex/futex.rs");
     let crossbeam = "/h/.cargo/registry/src/index-1/crossbeam-channel-0.5.17/src/flavors/array.rs";
     let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
-    let told = |frames: &[(&str, &str)]| {
+    let reported = |frames: &[(&str, &str)]| {
         let mut all = vec![("handle", "src/main.rs", 5)];
         all.extend(frames.iter().map(|(function, file)| (*function, *file, 1)));
         let finding = beside(&all);
@@ -311,14 +311,14 @@ fn channels_and_conditions_of_rust_and_c_are_no_locks() {
         (finding.cause.text(), finding.target())
     };
     let sends = [("send", array.as_str()), ("wait_until", &context), ("futex_wait", &park)];
-    assert_eq!(told(&sends), ("pool-wait", Some("room in a full queue".to_owned())));
+    assert_eq!(reported(&sends), ("pool-wait", Some("room in a full queue".to_owned())));
     let receives = [("recv", crossbeam), ("{closure#1}", crossbeam), ("futex_wait", &park)];
-    assert_eq!(told(&receives), ("pool-wait", Some("a message".to_owned())));
+    assert_eq!(reported(&receives), ("pool-wait", Some("a message".to_owned())));
     let waits = [("wait<bool>", condvar.as_str()), ("futex_wait", &park)];
-    assert_eq!(told(&waits), ("pool-wait", Some("a condition".to_owned())));
+    assert_eq!(reported(&waits), ("pool-wait", Some("a condition".to_owned())));
     let waits = [("___pthread_cond_wait", libc), ("__futex_abstimed_wait_common", libc)];
-    assert_eq!(told(&waits), ("pool-wait", Some("a condition".to_owned())));
-    assert_eq!(told(&[("lock_contended", mutex.as_str())]), ("lock-wait", None));
+    assert_eq!(reported(&waits), ("pool-wait", Some("a condition".to_owned())));
+    assert_eq!(reported(&[("lock_contended", mutex.as_str())]), ("lock-wait", None));
 }
 
 #[test]
@@ -360,16 +360,16 @@ fn a_stack_of_a_sliver_of_the_wait_does_not_describe_its_thread() {
 
 #[test]
 fn the_request_is_named_also_where_no_call_lies_between() {
-    let told = |frames: &[(&str, &str, u32)]| {
+    let reported = |frames: &[(&str, &str, u32)]| {
         let mut made = capture(false);
         let naps = stack(&mut made, frames);
         off(&mut made, THREAD, false, &[(0, 499), (500, 1000)]);
         seen(&mut made, THREAD, (1..50).map(|i| i * 10), WaitKind::Sleep, naps);
         to_text(&diagnose(&made, |_| 300 * MS))
     };
-    let direct = told(&[("view", APP, 10)]);
+    let direct = reported(&[("view", APP, 10)]);
     assert!(direct.contains("view() slept for 499 ms, in GET /.\n"), "{direct}");
-    let behind = told(&[("view", APP, 10), ("nap", APP, 20)]);
+    let behind = reported(&[("view", APP, 10), ("nap", APP, 20)]);
     assert!(behind.contains("nap() slept for 499 ms, reached from GET / > view().\n"), "{behind}");
 }
 

@@ -224,9 +224,9 @@ fn asking_often_gives_the_same_timeline() {
     assert!(!late.is_empty());
     for (from, to) in [(0, 300), (3, 7), (8, 12), (18, 60), (205, 299)] {
         let (from, to) = (BEGIN + from * MS, BEGIN + to * MS);
-        let told = |s: &Segment<'_>| (s.from_ns, s.to_ns, s.state, s.stack(), s.sampled);
-        let once: Vec<_> = timeline::of_thread(&made, OWN, from, to).iter().map(told).collect();
+        let reported = |s: &Segment<'_>| (s.from_ns, s.to_ns, s.state, s.stack(), s.sampled);
+        let once: Vec<_> = timeline::of_thread(&made, OWN, from, to).iter().map(reported).collect();
         let often = timeline::of_thread_with(&made, OWN, &late, (from, to));
-        assert_eq!(once, often.iter().map(told).collect::<Vec<_>>());
+        assert_eq!(once, often.iter().map(reported).collect::<Vec<_>>());
     }
 }

@@ -66,18 +66,22 @@ fn a_library_that_pauses_while_it_takes_a_lock_waits_for_the_lock() {
         ("BaseFileLock.acquire", "/lib/site-packages/filelock/_api.py", 501),
         ("_poll", "/lib/site-packages/filelock/_acquire.py", 177),
     ];
-    let told = four_waits(&inner, WaitKind::Sleep, 1);
-    assert_eq!(told.cause.text(), "lock-wait", "{}", told.summary);
-    assert_eq!(name(told.place.as_ref()).as_deref(), Some("app.py:12 entry()"));
-    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
-    assert!(told.summary.contains("a lock that is asked for again and again"), "{}", told.summary);
+    let reported = four_waits(&inner, WaitKind::Sleep, 1);
+    assert_eq!(reported.cause.text(), "lock-wait", "{}", reported.summary);
+    assert_eq!(name(reported.place.as_ref()).as_deref(), Some("app.py:12 entry()"));
+    assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
+    assert!(
+        reported.summary.contains("a lock that is asked for again and again"),
+        "{}",
+        reported.summary
+    );
 }
 
 #[test]
 fn a_library_that_pauses_elsewhere_sleeps() {
     for library in ["/lib/site-packages/blocks/_api.py", "/lib/site-packages/limits/_api.py"] {
-        let told = four_waits(&[("Limiter.acquire", library, 501)], WaitKind::Sleep, 1);
-        assert_eq!(told.cause.text(), "sleep", "{}", told.summary);
+        let reported = four_waits(&[("Limiter.acquire", library, 501)], WaitKind::Sleep, 1);
+        assert_eq!(reported.cause.text(), "sleep", "{}", reported.summary);
     }
 }
 
@@ -89,14 +93,14 @@ fn an_answer_of_a_manager_to_acquire_is_a_lock() {
         ("Connection._recv", "/lib/multiprocessing/connection.py", 395),
     ];
     for turns in [1, 2] {
-        let told = four_waits(&inner, WaitKind::SocketRead, turns);
-        assert_eq!(told.cause.text(), "lock-wait", "{}", told.summary);
-        assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
-        assert_eq!(told.confidence, Confidence::Possible, "{}", told.summary);
+        let reported = four_waits(&inner, WaitKind::SocketRead, turns);
+        assert_eq!(reported.cause.text(), "lock-wait", "{}", reported.summary);
+        assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
+        assert_eq!(reported.confidence, Confidence::Possible, "{}", reported.summary);
         let words = "a lock of a multiprocessing Manager";
-        assert!(told.summary.contains(words), "{}", told.summary);
+        assert!(reported.summary.contains(words), "{}", reported.summary);
     }
     // Any other call of the Manager's process is answered by that.
-    let told = four_waits(&inner[1..], WaitKind::SocketRead, 1);
-    assert_eq!(told.cause.text(), "downstream-wait", "{}", told.summary);
+    let reported = four_waits(&inner[1..], WaitKind::SocketRead, 1);
+    assert_eq!(reported.cause.text(), "downstream-wait", "{}", reported.summary);
 }

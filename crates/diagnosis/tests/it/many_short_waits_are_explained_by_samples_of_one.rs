@@ -76,9 +76,9 @@ fn neither_the_gil_nor_a_wait_elsewhere_says_what_for() {
                 let those = verdict.findings.iter().filter(|f| f.cause.text() == text);
                 those.map(|f| f.share).sum()
             };
-            let (unknown, told) = (of("unknown"), of("disk-io"));
+            let (unknown, reported) = (of("unknown"), of("disk-io"));
             assert!(unknown > 0.25, "exact: {exact}, {looks:?}: {unknown}");
-            assert!(told < 0.5, "exact: {exact}, {looks:?}: {told}");
+            assert!(reported < 0.5, "exact: {exact}, {looks:?}: {reported}");
         }
     }
 }

@@ -35,7 +35,7 @@ fn waits(frames: &[(&str, &str, u32)], wait: WaitKind) -> Capture {
     made
 }
 
-fn told(made: &mut Capture) {
+fn reported(made: &mut Capture) {
     let wake = Wake { t_ns: BEGIN + 489_500_000, tid: OWN, by: Waker::Thread(OTHER) };
     made.wakes.entry(OWN).or_default().push(wake);
 }
@@ -62,7 +62,7 @@ fn a_condition_is_notified_and_not_held() {
             assert!(first.summary.contains("most likely"), "{text}");
             assert!(!text.contains("holder"), "{text}");
         });
-        told(&mut made);
+        reported(&mut made);
         judged(&made, |first, text| {
             assert_eq!(first.cause.text(), "lock-wait", "{text}");
             assert!(first.summary.contains(wanted), "{text}");
@@ -147,7 +147,7 @@ fn a_file_lock_of_this_process_has_a_thread_that_holds_it() {
         assert!(first.summary.contains(wanted), "{text}");
         assert_eq!(first.confidence, Confidence::Likely, "{text}");
     });
-    told(&mut made);
+    reported(&mut made);
     judged(&made, |first, text| {
         assert!(first.summary.contains("held by this process, by app.py:70 compact()"), "{text}");
         assert_eq!(first.confidence, Confidence::Confirmed, "{text}");

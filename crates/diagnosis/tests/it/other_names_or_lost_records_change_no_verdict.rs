@@ -111,7 +111,7 @@ fn bytes() -> Vec<u8> {
 }
 
 /// Cause, function and culprit of the first finding.
-fn told(verdict: &Diagnosis<'_>) -> [String; 3] {
+fn reported(verdict: &Diagnosis<'_>) -> [String; 3] {
     let first = verdict.findings.first().expect("a finding");
     let name = |place: &Option<diagnosis::Place>| {
         place.as_ref().map_or("-".to_owned(), |p| p.function.clone())
@@ -124,7 +124,7 @@ fn lost_records_change_no_verdict() {
     let whole = bytes();
     let capture = Capture::parse(&whole).expect("whole");
     let verdict = diagnose(&capture, |_| 300 * MS);
-    assert_eq!(told(&verdict), ["lock-wait", "take", "hold"]);
+    assert_eq!(reported(&verdict), ["lock-wait", "take", "hold"]);
     assert_eq!((verdict.slow, verdict.total, verdict.endless), (20, 400, 0));
     let mut lost_ends = 0;
     for seed in 0..60 {
@@ -132,7 +132,7 @@ fn lost_records_change_no_verdict() {
         assert!(thinned.len() < whole.len(), "seed {seed} lost nothing");
         let capture = Capture::parse(&thinned).expect("whole");
         let verdict = diagnose(&capture, |_| 300 * MS);
-        assert_eq!(told(&verdict), ["lock-wait", "take", "hold"], "seed {seed}");
+        assert_eq!(reported(&verdict), ["lock-wait", "take", "hold"], "seed {seed}");
         assert!(verdict.slow <= 20, "seed {seed}: {} slow", verdict.slow);
         lost_ends += verdict.endless;
     }
@@ -147,7 +147,7 @@ fn other_names_change_no_verdict() {
     assert_eq!(names.len(), 5, "three functions and two files: {names:?}");
     let verdict = diagnose(&capture, |_| 300 * MS);
     let wanted = ["lock-wait", names["take"].as_str(), names["hold"].as_str()];
-    assert_eq!(told(&verdict), wanted);
+    assert_eq!(reported(&verdict), wanted);
     let place = verdict.findings[0].place.as_ref().expect("a place");
     assert_eq!(place.file, names["/srv/app.py"]);
 }
@@ -174,5 +174,5 @@ fn a_lost_switch_record_does_not_make_a_wait_computing() {
         rows.retain(|o| !(long(o) && o.in_ns - o.out_ns < 499 * MS));
     }
     let verdict = diagnose(&capture, |_| 300 * MS);
-    assert_eq!(told(&verdict), ["lock-wait", "take", "hold"]);
+    assert_eq!(reported(&verdict), ["lock-wait", "take", "hold"]);
 }

@@ -30,8 +30,8 @@ fn capture(sampled: bool) -> Capture {
         let (out_ns, in_ns) = (i * 1000 * MS + 2 * MS, (i + 1) * 1000 * MS);
         OffCpu { out_ns, in_ns: in_ns.min(50_000 * MS), preempted: false, cpu: None }
     };
-    let told = |i: &u64| !(30..40).contains(i);
-    made.off_cpu.insert(TID, (0..50).filter(told).map(idle).collect());
+    let reported = |i: &u64| !(30..40).contains(i);
+    made.off_cpu.insert(TID, (0..50).filter(reported).map(idle).collect());
     if sampled {
         made.samples.insert(TID, (0..51).map(|i| asleep(35_100 * MS + i * 10 * MS)).collect());
     }
@@ -93,6 +93,6 @@ fn what_was_sampled_in_it_is_likely_and_the_reason_is_given() {
     let finding = &verdict.findings[0];
     assert_eq!(finding.cause.text(), "sleep");
     assert_eq!(finding.confidence, Confidence::Likely, "{:?}", finding.missing);
-    let told = finding.missing.iter().any(|m| m.contains("switch records were paused"));
-    assert!(told, "{:?}", finding.missing);
+    let reported = finding.missing.iter().any(|m| m.contains("switch records were paused"));
+    assert!(reported, "{:?}", finding.missing);
 }

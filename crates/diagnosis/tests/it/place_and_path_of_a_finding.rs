@@ -45,9 +45,9 @@ fn two_handlers() -> Capture {
 fn work_that_two_handlers_call_is_reported_where_it_is_done_and_the_path_ends_there() {
     let made = two_handlers();
     let verdict = judge(&made);
-    let told: Vec<_> = verdict.findings.iter().filter(|f| f.cause.text() == "cpu").collect();
-    assert!(!told.is_empty(), "{}", to_text(&verdict));
-    for finding in told {
+    let reported: Vec<_> = verdict.findings.iter().filter(|f| f.cause.text() == "cpu").collect();
+    assert!(!reported.is_empty(), "{}", to_text(&verdict));
+    for finding in reported {
         assert_eq!(
             finding.place.as_ref().expect("a place").function,
             "fold",

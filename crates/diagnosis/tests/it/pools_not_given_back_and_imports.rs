@@ -189,8 +189,8 @@ fn slow_requests_older_than_what_is_known_of_threads_are_left_out_and_counted() 
     assert_eq!((verdict.slow, verdict.older), (1, 4));
     assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
     assert_eq!(verdict.findings[0].cause.text(), "sleep");
-    let told = "Left out: 4 slow requests older than the time the capture covers.";
-    assert!(to_text(&verdict).contains(told), "{}", to_text(&verdict));
+    let reported = "Left out: 4 slow requests older than the time the capture covers.";
+    assert!(to_text(&verdict).contains(reported), "{}", to_text(&verdict));
     // Where there are no others they are judged.
     made.requests.retain(|r| r.id != 99);
     assert_eq!((judge(&made).slow, judge(&made).older), (4, 0));

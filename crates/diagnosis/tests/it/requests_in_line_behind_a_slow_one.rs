@@ -23,7 +23,7 @@ fn line() -> Capture {
     made
 }
 
-fn told(made: &Capture) -> Vec<(&'static str, usize)> {
+fn reported(made: &Capture) -> Vec<(&'static str, usize)> {
     let verdict = diagnose(made, |_| 300 * MS);
     assert!(to_text(&verdict).contains("nap()"));
     verdict.findings.iter().map(|f| (f.cause.text(), f.slow_requests)).collect()
@@ -35,10 +35,10 @@ fn behind_a_usually_quick_request_all_waited_for_what_it_did() {
     for (i, row) in made.requests.iter_mut().take(10).enumerate() {
         row.name = (i % 2) as u32;
     }
-    assert_eq!(told(&made), [("sleep", 3)]);
+    assert_eq!(reported(&made), [("sleep", 3)]);
 }
 
 #[test]
 fn behind_one_that_is_always_slow_the_pool_is_short() {
-    assert_eq!(told(&line()), [("pool-wait", 2), ("sleep", 1)]);
+    assert_eq!(reported(&line()), [("pool-wait", 2), ("sleep", 1)]);
 }

@@ -160,9 +160,9 @@ fn a_task_that_two_rare_samples_found_in_the_same_await_was_there_in_between() {
     // Found elsewhere: when it went is not known.
     let made = suspended(&[(100, true), (1300, false), (3000, true)]);
     let verdict = judge(&made);
-    let told: f64 =
+    let reported: f64 =
         verdict.findings.iter().filter(|f| f.cause.text() != "unknown").map(|f| f.share).sum();
-    assert!(told < 0.6, "{}", to_text(&verdict));
+    assert!(reported < 0.6, "{}", to_text(&verdict));
 }
 
 /// Without switch records: a request waits 450 ms in a Condition of the program's own, while
@@ -430,8 +430,11 @@ fn one_wait_that_looks_cut_is_one_interval() {
     }
     let verdict = judge(&made);
     let first = &verdict.findings[0];
-    let told = |what: &str| first.evidence.iter().find(|e| e.what == what).expect("told").value;
-    assert!(told("intervals") > 1.0 && told("longest single interval") > 400.0, "{first:?}");
+    let reported = |what: &str| first.evidence.iter().find(|e| e.what == what).expect("told").value;
+    assert!(
+        reported("intervals") > 1.0 && reported("longest single interval") > 400.0,
+        "{first:?}"
+    );
 }
 
 /// Python's `execute` sleeps in SQLite's busy handler; the first of the pauses came before native
@@ -452,7 +455,8 @@ fn a_sleep_inside_of_sqlite_is_a_wait_for_its_lock() {
         let (first, text) = (&verdict.findings[0], to_text(&verdict));
         assert_eq!((first.cause.text(), verdict.findings.len()), (cause, 1), "{text}");
         assert_eq!(first.place.as_ref().expect("a place").function, "order", "{text}");
-        let told = first.summary.contains("a lock of a SQLite database, asking again; the holder");
-        assert_eq!(told, cause == "lock-wait", "{text}");
+        let reported =
+            first.summary.contains("a lock of a SQLite database, asking again; the holder");
+        assert_eq!(reported, cause == "lock-wait", "{text}");
     }
 }

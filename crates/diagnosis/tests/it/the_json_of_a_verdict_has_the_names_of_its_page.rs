@@ -44,12 +44,12 @@ fn every_name_is_on_the_page_and_no_other() {
     seen(&mut made, 9, &[(100, WaitKind::Sleep, held), (300, WaitKind::Sleep, held)]);
     let verdict = to_json(&diagnose(&made, |_| 300 * MS), "one.dashcam");
     assert_eq!(verdict["causes"][0]["culprit"]["function"], "refresh", "{verdict:#}");
-    let mut told = Vec::new();
-    names(&verdict, "", &mut told);
-    told.sort();
+    let mut reported = Vec::new();
+    names(&verdict, "", &mut reported);
+    reported.sort();
     let page = include_str!("../../../../docs/verdict-json.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let mut listed: Vec<String> = rows.map(|(name, _)| name.to_owned()).collect();
     listed.sort();
-    assert_eq!(told, listed);
+    assert_eq!(reported, listed);
 }

@@ -60,8 +60,8 @@ fn culprit<'v>(verdict: &'v Diagnosis<'_>) -> Option<&'v str> {
 }
 
 fn evidence<'v>(verdict: &'v Diagnosis<'_>) -> Vec<&'v str> {
-    let told = first(verdict).evidence.iter().map(|e| e.what.as_str());
-    told.filter(|what| what.contains("was ended by")).collect()
+    let reported = first(verdict).evidence.iter().map(|e| e.what.as_str());
+    reported.filter(|what| what.contains("was ended by")).collect()
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn the_waker_at_a_pool_was_recorded_but_that_it_had_the_item_was_not() {
     let inferred = "the holder was inferred: the thread that ran when the wait ended";
     assert_eq!(missing(&made).as_deref(), Some(inferred));
     woken(&mut made, WAITER, 489_500, Waker::Thread(HOLDER));
-    let told = "the holder was inferred: the thread that ended the wait";
-    assert_eq!(missing(&made).as_deref(), Some(told));
+    let reported = "the holder was inferred: the thread that ended the wait";
+    assert_eq!(missing(&made).as_deref(), Some(reported));
 }
 
 #[test]

@@ -197,8 +197,8 @@ fn a_thread_that_was_not_there_yet_did_not_run() {
     made.off_cpu
         .insert(TID, vec![OffCpu { out_ns: found_ns, in_ns: end_ns, preempted: false, cpu: None }]);
     made.samples.insert(TID, vec![sample(found_ns + 20 * MS, WaitKind::Sleep)]);
-    let told = diagnosis::divided(&made, SLOW);
-    let known: Vec<_> = told.iter().map(|(from, to, c)| ((to - from) / MS, c.text())).collect();
+    let reported = diagnosis::divided(&made, SLOW);
+    let known: Vec<_> = reported.iter().map(|(from, to, c)| ((to - from) / MS, c.text())).collect();
     assert_eq!(known, [(300, "unknown"), (100, "cpu"), (90, "sleep"), (10, "cpu")]);
 }
 

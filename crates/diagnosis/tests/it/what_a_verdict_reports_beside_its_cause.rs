@@ -50,10 +50,10 @@ fn one_slow_request_and_nothing_to_compare_with_is_never_sure() {
 fn what_no_cause_claims_is_reported_with_the_stacks_it_passed_in() {
     let mut made = made::capture(OWN, &["GET /"]);
     let ask = stack(&mut made, &[("view", APP, 3), ("price", APP, 12), ("ask", APP, 31)]);
-    let tell = stack(&mut made, &[("view", APP, 4), ("tell", APP, 40)]);
+    let report = stack(&mut made, &[("view", APP, 4), ("tell", APP, 40)]);
     waits(&mut made, 99, WaitKind::Other, ask);
     let looks = made.samples.get_mut(&OWN).expect("seen");
-    looks.iter_mut().filter(|s| s.t_ns >= BEGIN + 350 * MS).for_each(|s| s.stack = tell);
+    looks.iter_mut().filter(|s| s.t_ns >= BEGIN + 350 * MS).for_each(|s| s.stack = report);
     // Two waits: the second one begins where it was seen elsewhere.
     off(&mut made, OWN, &[(0, 350), (351, 500)]);
     let verdict = judge(&made);
@@ -63,8 +63,11 @@ fn what_no_cause_claims_is_reported_with_the_stacks_it_passed_in() {
     assert!(text.contains("   Seen: 30 % in view() > app.py:40 tell().\n"), "{text}");
     let json = to_json(&verdict, "one.dashcam");
     let evidence = json["causes"][0]["evidence"].as_array().expect("evidence");
-    let told: Vec<_> = evidence.iter().filter_map(|e| e["what"].as_str()).collect();
-    assert!(told.contains(&"part of it passed in view() > price() > app.py:31 ask()"), "{told:?}");
+    let reported: Vec<_> = evidence.iter().filter_map(|e| e["what"].as_str()).collect();
+    assert!(
+        reported.contains(&"part of it passed in view() > price() > app.py:31 ask()"),
+        "{reported:?}"
+    );
 }
 
 #[test]

@@ -33,8 +33,8 @@ fn owned(capture: &Capture, out: &mut Vec<String>) {
     out.extend(vitals.map(|v| format!("vital {} {} {}", name(v.name), v.t_ns, v.value)));
     let metrics = capture.metrics.iter().filter(|m| capture.owns(m.to_ns));
     out.extend(metrics.map(|m| format!("metric {} {} {:?}", name(m.name), m.to_ns, m.numbers)));
-    let traces = capture.traces.iter().filter(|t| capture.owns(t.told.t_ns));
-    out.extend(traces.map(|t| format!("trace {} {:?}", t.tid, t.told)));
+    let traces = capture.traces.iter().filter(|t| capture.owns(t.record.t_ns));
+    out.extend(traces.map(|t| format!("trace {} {:?}", t.tid, t.record)));
     let links = capture.links.iter().filter(|l| capture.owns(l.link.t_ns));
     out.extend(links.map(|l| format!("link {:?}", l.link)));
     let samples = capture.samples.values().flatten().filter(|s| capture.owns(s.t_ns));

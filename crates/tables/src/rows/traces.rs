@@ -60,7 +60,7 @@ fn identity(
         Cell::Text(ids.kind.text()),
         text((ids.status != Status::Unset).then(|| ids.status.text())),
         text(message),
-        Cell::Bool(ids.told),
+        Cell::Bool(ids.recorded),
         Cell::Bool(ids.remote),
         Cell::Bool(ids.sampled),
         text(Some(&*ids.tracestate).filter(|t| !t.is_empty())),

@@ -333,7 +333,7 @@ fn identities_and_links_are_those_of_the_capture() {
     made.links.push(LinkRow { tid: WORKER, link: to, attributes: vec![(10, Text::Int(3))] });
     let told =
         Trace { t_ns: T0, request: 64, trace: 0xabc, parent: 5, remote: true, ..Trace::default() };
-    made.traces.push(TraceRow { tid: WORKER, seq: 1, told, attributes: Vec::new() });
+    made.traces.push(TraceRow { tid: WORKER, seq: 1, record: told, attributes: Vec::new() });
     let made = source(made);
     let all = made.capture.requests.len() + made.capture.spans.len();
     assert_eq!(rows(&made, "traces"), all);

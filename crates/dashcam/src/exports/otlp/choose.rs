@@ -13,7 +13,7 @@ use recorder::Limits;
 /// Requests of one scan; the others are counted.
 const MOST: usize = 500;
 /// Trace ids of open requests that are remembered.
-const MOST_TOLD: usize = 16_384;
+const MOST_KNOWN: usize = 16_384;
 /// The bits of a trace id that are random by W3C's word.
 const RANDOM: u64 = (1 << 56) - 1;
 
@@ -50,7 +50,7 @@ pub(super) struct Chooser {
     /// Ids below it are not taken.
     threshold: u64,
     /// Trace ids that came from outside, of requests that have not ended yet.
-    told: HashMap<u64, u128>,
+    known: HashMap<u64, u128>,
     /// Chosen, not asked for yet.
     pub chosen: Vec<Chosen>,
     /// Requests that ended, by reason of being chosen.
@@ -63,8 +63,8 @@ impl Chooser {
     /// `share`: part of the other requests, 0 to 1.
     pub(super) fn new(seed: u64, share: f64) -> Chooser {
         let threshold = ((1.0 - share.clamp(0.0, 1.0)) * (RANDOM + 1) as f64) as u64;
-        let (told, chosen) = (HashMap::new(), Vec::new());
-        Chooser { seed, threshold, told, chosen, counts: [0; 3], too_many: 0 }
+        let (known, chosen) = (HashMap::new(), Vec::new());
+        Chooser { seed, threshold, known, chosen, counts: [0; 3], too_many: 0 }
     }
 
     fn is_share(&self, trace: u128) -> bool {
@@ -74,16 +74,16 @@ impl Chooser {
     /// To be called with every new record.
     pub(super) fn see(&mut self, limits: &Limits, record: &Record<'_>) {
         match record {
-            Record::Trace(told, _) if !told.of_span && told.trace != 0 => {
+            Record::Trace(trace, _) if !trace.of_span && trace.trace != 0 => {
                 // A program that never ends its requests: their share is taken by the derived id.
-                if self.told.len() >= MOST_TOLD {
-                    self.told.clear();
+                if self.known.len() >= MOST_KNOWN {
+                    self.known.clear();
                 }
-                self.told.insert(told.request, told.trace);
+                self.known.insert(trace.request, trace.trace);
             }
             Record::RequestEnd { name, flags, begin_ns, end_ns, request, .. } => {
-                let told = self.told.remove(request);
-                let trace = told.unwrap_or_else(|| ids::trace_id(self.seed, *request));
+                let trace = self.known.remove(request);
+                let trace = trace.unwrap_or_else(|| ids::trace_id(self.seed, *request));
                 let took_ns = end_ns.saturating_sub(*begin_ns);
                 let why = match () {
                     () if took_ns >= limits.limit_ns(*name) => Why::Slow,

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use ::otlp::traces::{KNOWN_REMOTE, REMOTE, SAMPLED};
 use ::otlp::{Attribute, Kind, Link, Moment, Span, Status, Value};
 use format::ids;
-use format::record::{flag, Attributes, Record, Value as Told};
-use format::trace::{Link as ToldLink, SpanKind, Trace, TRACESTATE};
+use format::record::{flag, Attributes, Record, Value as Recorded};
+use format::trace::{Link as RecordedLink, SpanKind, Trace, TRACESTATE};
 use ring::{BlockCopy, Region};
 
 use super::choose::Chosen;
@@ -68,7 +68,7 @@ struct Rows {
     spans: Vec<Inner>,
     events: Vec<Event>,
     traces: Vec<(u32, u64, Trace, List)>,
-    links: Vec<(ToldLink, List)>,
+    links: Vec<(RecordedLink, List)>,
 }
 
 /// Spans, and what is missing of them.
@@ -135,7 +135,7 @@ fn request_of(record: &Record<'_>) -> Option<u64> {
         | Record::Span { request, .. }
         | Record::RequestBegin { request, .. }
         | Record::RequestEnd { request, .. } => Some(*request),
-        Record::Trace(told, _) => Some(told.request),
+        Record::Trace(record, _) => Some(record.request),
         Record::Link(link, _) => Some(link.request),
         _ => None,
     }
@@ -147,10 +147,10 @@ fn list(attributes: Attributes<'_>) -> List {
         out.push((
             key,
             match value {
-                Told::Int(v) => Value::Int(v),
-                Told::Float(v) => Value::Float(v),
-                Told::Bool(v) => Value::Bool(v),
-                Told::Text(v) => Value::from(v.to_owned()),
+                Recorded::Int(v) => Value::Int(v),
+                Recorded::Float(v) => Value::Float(v),
+                Recorded::Bool(v) => Value::Bool(v),
+                Recorded::Text(v) => Value::from(v.to_owned()),
             },
         ));
     });
@@ -183,8 +183,8 @@ impl Rows {
                     root.tid = tid;
                 }
             }
-            Record::Trace(told, attributes) => {
-                self.traces.push((tid, seq, told, list(attributes)));
+            Record::Trace(record, attributes) => {
+                self.traces.push((tid, seq, record, list(attributes)));
             }
             Record::Link(link, attributes) => self.links.push((link, list(attributes))),
             _ => (),
@@ -212,26 +212,26 @@ impl Maker<'_> {
         t_ns.wrapping_add(self.to_epoch_ns)
     }
 
-    fn lay_over(&self, span: &mut Span<'static>, told: &Trace, list: &List) {
+    fn lay_over(&self, span: &mut Span<'static>, record: &Trace, list: &List) {
         let set = |place: &mut u64, value: u64| {
             if value != 0 {
                 *place = value;
             }
         };
-        if told.trace != 0 {
-            span.trace = told.trace;
+        if record.trace != 0 {
+            span.trace = record.trace;
         }
-        set(&mut span.id, told.span);
-        if told.parent != 0 {
-            span.parent = told.parent;
-            span.flags = span.flags & !REMOTE | if told.remote { REMOTE } else { 0 };
+        set(&mut span.id, record.span);
+        if record.parent != 0 {
+            span.parent = record.parent;
+            span.flags = span.flags & !REMOTE | if record.remote { REMOTE } else { 0 };
         }
-        if told.kind != SpanKind::Unset {
-            span.kind = Kind::from_number(told.kind as u64);
+        if record.kind != SpanKind::Unset {
+            span.kind = Kind::from_number(record.kind as u64);
         }
-        if told.status != format::trace::Status::Unset {
-            span.status = Status::from_number(told.status as u64);
-            span.message = match told.message {
+        if record.status != format::trace::Status::Unset {
+            span.status = Status::from_number(record.status as u64);
+            span.message = match record.message {
                 0 => Cow::Borrowed(""),
                 id => self.text(id),
             };
@@ -245,18 +245,18 @@ impl Maker<'_> {
 
     /// The root first, then its spans.
     fn request(&self, chosen: &Chosen, mut rows: Rows, out: &mut Vec<Span<'static>>) {
-        rows.traces.sort_by_key(|(_, seq, told, _)| (told.t_ns, *seq));
+        rows.traces.sort_by_key(|(_, seq, record, _)| (record.t_ns, *seq));
         rows.spans.sort_by_key(|s| (s.tid, s.begin_ns, Reverse(s.end_ns)));
         let first = out.len();
         let root = std::mem::take(&mut rows.root);
         let root_tid = root.tid;
         out.push(self.root(chosen, root));
-        for (_, _, told, list) in rows.traces.iter().filter(|(_, _, told, _)| !told.of_span) {
-            self.lay_over(&mut out[first], told, list);
+        for (_, _, record, list) in rows.traces.iter().filter(|(_, _, record, _)| !record.of_span) {
+            self.lay_over(&mut out[first], record, list);
         }
-        let mut told: HashMap<(u32, u64), Vec<(&Trace, &List)>> = HashMap::new();
-        for (tid, _, trace, list) in rows.traces.iter().filter(|(_, _, told, _)| told.of_span) {
-            told.entry((*tid, trace.t_ns)).or_default().push((trace, list));
+        let mut records: HashMap<(u32, u64), Vec<(&Trace, &List)>> = HashMap::new();
+        for (tid, _, trace, list) in rows.traces.iter().filter(|(_, _, record, _)| record.of_span) {
+            records.entry((*tid, trace.t_ns)).or_default().push((trace, list));
         }
         let mut places: Vec<(u32, u64, u64)> = vec![(0, 0, 0)];
         let mut open: Vec<usize> = Vec::new();
@@ -274,8 +274,8 @@ impl Maker<'_> {
             let outer = open.iter().rev().find(|i| at(**i).2 >= row.end_ns).copied();
             let mut span = self.inner(&out[outer.unwrap_or(first)], row);
             let (tid, begin_ns, _) = places[index - first];
-            for (told, list) in told.get(&(tid, begin_ns)).into_iter().flatten() {
-                self.lay_over(&mut span, told, list);
+            for (record, list) in records.get(&(tid, begin_ns)).into_iter().flatten() {
+                self.lay_over(&mut span, record, list);
             }
             out.push(span);
             open.push(index);

@@ -201,14 +201,14 @@ pub(crate) fn json() -> String {
         .int("records_left_out", counts.left_out)
         .int("records_missed", counts.missed);
     for (name, books) in [("spans", queue.books[0]), ("points", queue.books[1])] {
-        let told = Object::new()
+        let counts = Object::new()
             .int("produced", books.produced)
             .int("sent", books.sent)
             .int("refused", books.refused)
             .int("dropped", books.dropped)
             .int("waiting", books.waiting)
             .finish();
-        out = out.raw(name, &told);
+        out = out.raw(name, &counts);
     }
     out.int("requests", queue.requests)
         .int("retried", queue.retried)
@@ -295,7 +295,7 @@ fn run(live: &'static Live) {
         if has_traces {
             looker.look(live, hurries);
         }
-        live.tell_metrics(hurries);
+        live.send_metrics(hurries);
         post(live, &mut known, end, hurries);
         looker.note(live);
         live.done.fetch_max(wanted, Ordering::Release);
@@ -364,7 +364,7 @@ impl Live {
     }
 
     /// Puts the metrics into the queue when it is time, or when they are wanted now.
-    fn tell_metrics(&self, now: bool) {
+    fn send_metrics(&self, now: bool) {
         if self.settings.metrics.is_none() {
             return;
         }

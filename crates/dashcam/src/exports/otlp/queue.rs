@@ -113,12 +113,12 @@ impl Queue {
     /// The collector answered the one that was taken.
     pub(super) fn answered(&mut self, answer: &Answer, now: Instant) {
         if !answer.is_taken() {
-            let told = format!("{} {}", answer.status, answer.message);
+            let error = format!("{} {}", answer.status, answer.message);
             return match answer.is_later() {
-                true => self.later(told, answer.retry_after, now),
+                true => self.later(error, answer.retry_after, now),
                 false => {
                     self.settle(u64::MAX);
-                    self.last_error = told;
+                    self.last_error = error;
                     self.up();
                 }
             };

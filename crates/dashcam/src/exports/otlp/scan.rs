@@ -111,7 +111,7 @@ fn instant(record: &Record<'_>) -> Option<u64> {
         // The other time is when it arrived, perhaps long before.
         Record::RequestBegin { started_ns, .. } => Some(*started_ns),
         Record::Event { t_ns, .. } => Some(*t_ns),
-        Record::Trace(told, _) => Some(told.t_ns),
+        Record::Trace(trace, _) => Some(trace.t_ns),
         _ => None,
     }
 }

@@ -78,7 +78,7 @@ impl Series {
             if !is_fresh && (is_delta || matches!(state, State::Members(_))) {
                 continue;
             }
-            let (shape, numbers) = told(state, self.temporality);
+            let (shape, numbers) = data_point(state, self.temporality);
             let unit = if id.kind == Kind::Timing { "ms" } else { "" };
             let name = Cow::Owned(id.name.to_string());
             let metric = out.entry((id.name.clone(), id.kind as u8)).or_insert_with(|| Metric {
@@ -152,7 +152,7 @@ fn add(state: &mut State, value: &Value) {
     }
 }
 
-fn told(state: &State, temporality: Temporality) -> (Shape, Numbers) {
+fn data_point(state: &State, temporality: Temporality) -> (Shape, Numbers) {
     match state {
         State::Sum { total, falls } => (Shape::Sum(temporality, !falls), Numbers::One(*total)),
         State::Last(value) => (Shape::Gauge, Numbers::One(*value)),
