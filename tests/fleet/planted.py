@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from dashcam._fleet.ask import tails
 from dashcam._fleet.rows import schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +72,7 @@ def counts(folder: Path, rows: list[dict[str, Any]]) -> None:
         hour_ns = end_us // 3_600_000_000 * HOUR_NS
         name = row["name"] if nth % 5 else "never captured"
         one = {"name": name, "total": 1000, "slow": 3, "failed": 1, "sum_ns": 9 * S, "excess_ns": int(row["excess_ns"] * chance.uniform(1, 3)),
-               "typical_ns": S // 100, "limit_ns": S // 2, "captured": 1, "suppressed": 2, "over_quota": 0, "histogram": [[100, 1000]]}
+               "typical_ns": S // 100, "limit_ns": S // 2, "captured": 1, "suppressed": 2, "over_quota": 0, "histogram": [[100, 997], [tails.bucket_of(row["duration_ns"]), 3]]}
         labels = {"version": row["version"]} if row["version"] else {}
         lines.setdefault(row["service"], []).append(json.dumps({
             "schema": 1, "service": row["service"], "host": row["host"], "pid": row["pid"], "started_epoch_ns": hour_ns, "run": f"run-{nth % 9}",

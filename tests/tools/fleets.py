@@ -68,7 +68,7 @@ class Drawn:
     def __init__(self, seed: int, hosts: int, days: float, causes: list[Cause], *, versions: Any = None,
                  unexplained: float = 0.05) -> None:
         self.chance = random.Random(seed)
-        self.rows: dict[str, list[dict[str, Any]]] = {"captures": [], "findings": [], "requests": []}
+        self.rows: dict[str, list[dict[str, Any]]] = {"captures": [], "findings": [], "requests": [], "parts": []}
         self.truth: dict[tuple[str, str], float] = {}
         # Hosts differ: some are three times as troubled as others.
         self.frailty = [self.chance.gammavariate(4, 0.25) for _ in range(hosts)]
@@ -131,6 +131,12 @@ class Drawn:
                       "excess_ns": part, "queued_ns": 0, "is_error": False, "is_open": False}
             for nth, part in enumerate(parts)
         ]
+        for nth, part in enumerate(parts):
+            own_ns = int(part * (1 - self.unexplained))
+            divided = (({"cause": cause.kind, "fingerprint": cause.name, "place": f"{cause.file}:7 {cause.name}()"}, own_ns),
+                       ({"cause": "cpu"}, part + S // 100 - own_ns))
+            self.rows["parts"] += [origin | {"request_id": first_request + nth, "number": number, "duration_ns": ns, "intervals": 1} | named
+                                   for number, (named, ns) in enumerate(divided, start=1)]
 
     def _capture(self, service: str, host: int, day: float, version: str, requests: int, excess_ns: int) -> dict[str, Any]:
         captured = BEGIN + datetime.timedelta(days=day)

@@ -3,7 +3,8 @@
 How it works: one parser for the verbs; each verb opens a `Fleet`, asks, and prints text or JSON.
 
 What it promises: data on stdout, the rest on stderr. Exit codes as everywhere: 0 fine; 1 no cause
-was found, or `diff` found something worse; 2 usage; 3 a source that cannot be read.
+was found, or `diff` or `--alert` found something worse; 2 usage; 3 a source that cannot be read, or
+a command of `--alert` that failed.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def parser() -> argparse.ArgumentParser:
     why = _verb(verbs, "why", _why, "the causes that cost the most")
     why.add_argument("--by", metavar="COLUMN", help="group by service, version, environment, region, host, request or cause")
     why.add_argument("--top", type=_count, default=20, metavar="N", help="how many [20]")
+    why.add_argument("--alert", metavar="CMD", help="run this if something is new or worse than the last time, with it on stdin; exit code 1 then")
+    why.add_argument("--state", type=Path, metavar="FILE", help="what --alert remembers [one of SRC in ~/.local/state/dashcam]")
+    why.add_argument("--window", default="24h", metavar="TIME", help="--alert: worse than in the same time before [24h]")
     trend = _verb(verbs, "trend", _trend, "what each cause cost in each day or hour")
     trend.add_argument("fingerprint", nargs="?", metavar="FINGERPRINT", help="one cause only; its beginning is enough")
     trend.add_argument("--by", choices=("day", "hour"), default="day")
@@ -135,9 +139,33 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _why(given: argparse.Namespace) -> int:
+    if given.alert is not None:
+        return _alert(given)
     answer = _fleet(given).why(by=given.by, top=given.top)
     _print(answer, given.json)
     return FINE if answer.groups else FOUND
+
+
+def _alert(given: argparse.Namespace) -> int:
+    from dashcam._fleet.ask import alerting
+
+    if given.by:
+        raise ValueError(f"--alert: found --by {given.by} beside it, wanted causes: one or the other")
+    fleet = _fleet(given)
+    state = alerting.State(given.state or alerting.default_path(os.path.abspath(given.source) if "://" not in given.source else given.source))
+    with state.alone():
+        state.read()
+        causes, worse = fleet.why(top=alerting.CAUSES_MAX).causes, fleet.worse(given.window)
+        news = state.news(causes, worse, fleet.now)
+        _print(news, given.json)
+        if news:
+            text = json.dumps(news.json(), ensure_ascii=False) + "\n" if given.json else news.text
+            wrong = alerting.run(given.alert, text)
+            if wrong is not None:
+                sql.tell(f"fleet: --alert: {given.alert!r} {wrong}; it is run again the next time")
+                return UNREADABLE
+        state.remember(causes, worse, fleet.now)
+    return FOUND if news else FINE
 
 
 def _trend(given: argparse.Namespace) -> int:

@@ -47,7 +47,8 @@ class Fleet:
         engine: str | SparkSession = "duckdb", now: datetime.datetime | None = None, **options: Any,
     ) -> None:
         now = now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
-        self._now = now
+        self.now = now
+        """What "7d" is before; UTC without a zone."""
         span = questions.Span(time(since, now, "since"), time(until, now, "until"), service)
         self.uri = os.fspath(uri)
         self._source = indexing.opened(uri, **options)
@@ -110,7 +111,7 @@ class Fleet:
         if at is not None:
             if before or after:
                 raise ValueError("diff: found at beside before or after, wanted one or the other")
-            instant = time(at, self._now, "at")
+            instant = time(at, self.now, "at")
             assert instant is not None
             return differing.by_time(self._asked(), instant, datetime.timedelta(seconds=seconds(window, "window")))
         sides = []
@@ -120,6 +121,11 @@ class Fleet:
                                  "like {'version': '4.2'}; or at=\"2026-11-21T10:00\"")
             sides.append(dict(side))
         return differing.by_label(self._asked(), sides[0], sides[1])
+
+    def worse(self, window: str = "24h") -> list[dict[str, Any]]:
+        """What became worse or new in the last `window` against the one before. Raises ValueError
+        for a wrong time."""
+        return self.diff(at=self.now - datetime.timedelta(seconds=seconds(window, "window")), window=window).found("worse", "new")
 
     def view(self, top: int = 100) -> str:
         """A page of HTML: the causes with trends and intervals, versions side by side, hosts by

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dashcam._fleet.ask import captures, questions, statistics, wording
+from dashcam._fleet.ask import captures, questions, statistics, tails, wording
 
 # What an answer is about.
 ALL = "all slow requests that were counted, divided among causes as the captured ones are"
@@ -94,6 +94,7 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | Non
     versions = _listed(questions.rows(questions.touched(all_, by, "version")), by, "version")
     requests = _listed(questions.rows(questions.touched(all_, by, "request")), by, "request")
     seen = versions_seen(all_)
+    tail = tails.tails(all_, groups[:top]) if by == questions.CAUSE else {}
     found = []
     for rank, row in enumerate(groups[:top], start=1):
         key = _key(row, by)
@@ -108,7 +109,7 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | Non
             "worst": _worst(worst_row, folder),
         }
         if by == questions.CAUSE:
-            row |= of_cause(worst_row)
+            row |= of_cause(worst_row) | _tail(tail.get((row["service"], row["fingerprint"])))
             row["hosts_of_service"] = totals["hosts_by_service"].get(row["service"], 0)
             row["versions_without"] = [
                 one for one in seen.get(row["service"], []) if one["version"] not in {v["version"] for v in versions[key]}]
@@ -171,7 +172,8 @@ def show(all_: questions.Asked, fingerprint: str, folder: Path | None) -> Shown:
     }
     with_it = {one["version"] for one in touched["versions"]}
     without = [one for one in versions_seen(all_).get(row["service"], []) if one["version"] not in with_it]
-    more = {"versions_without": without, "worst": listed[0], "listed": listed, "more": max(0, row["captures"] - len(listed))}
+    tail = tails.tails(all_, [row])
+    more = _tail(tail.get((row["service"], row["fingerprint"]))) | {"versions_without": without, "worst": listed[0], "listed": listed, "more": max(0, row["captures"] - len(listed))}
     return Shown(row | of_cause(rows[0]) | {"advice": rows[0]["advice"]} | touched | more)
 
 
@@ -242,6 +244,11 @@ def _per_million(slow: float, counts: dict[str, Row], service: str | None) -> fl
     """Slow requests in a million of the service's, or of all; None: they were not counted."""
     total = counts.get(service, {}).get("total", 0) if service else sum(row["total"] for row in counts.values())
     return slow / total * 1e6 if total else None
+
+
+def _tail(tail: tails.Tail | None) -> Row:
+    """p99.9 of the service, now and without the cause."""
+    return {"p999_ns": tail and tail.p999_ns, "p999_without_ns": tail and tail.without_ns}
 
 
 def _of(interval: list[float] | None, part: float) -> list[float] | None:

@@ -47,18 +47,22 @@ def strata(rollups: ir.Table) -> ir.Table:
     return keyed.group_by(list(STRATUM)).agg(**{name: keyed[name].sum().cast("int64") for name in SUMS})
 
 
-def seen(requests: ir.Table, captures: ir.Table, process: tuple[str, ...]) -> ir.Table:
-    """Slow requests and their excess by capture and stratum; a request that is in several captures
-    is counted in the one that has most of it."""
+def own(requests: ir.Table, captures: ir.Table, process: tuple[str, ...]) -> ir.Table:
+    """Slow requests with their stratum; a request that is in several captures is taken from the one
+    that has most of it."""
     known = captures.select("capture_id", "capture", "captured_utc", "version", *process)
-    found = requests.select("capture_id", "request_id", "begin_utc", "duration_ns", "excess_ns", request="name").join(known, "capture_id")
+    found = requests.select("capture_id", "request_id", "begin_utc", "duration_ns", "excess_ns", "is_open", request="name").join(known, "capture_id")
     nth = ibis.row_number().over(
         group_by=[*process, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
-    own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
+    once = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
     # Requests are counted in the hour in which they end.
-    end_us = unix_micros(own.begin_utc).cast("float64") + own.duration_ns.cast("float64") / 1e3
-    keyed = own.mutate(version=own.version.fill_null(""), request=own.request.fill_null(""), hour=_hour(end_us / 1e6))
-    return keyed.group_by(["capture", *STRATUM]).agg(count=keyed.count(), excess_ns=keyed.excess_ns.sum().cast("int64"))
+    end_us = unix_micros(once.begin_utc).cast("float64") + once.duration_ns.cast("float64") / 1e3
+    return once.mutate(version=once.version.fill_null(""), request=once.request.fill_null(""), hour=_hour(end_us / 1e6))
+
+
+def seen(own_: ir.Table) -> ir.Table:
+    """Slow requests and their excess by capture and stratum."""
+    return own_.group_by(["capture", *STRATUM]).agg(count=own_.count(), excess_ns=own_.excess_ns.sum().cast("int64"))
 
 
 def scaled(found: ir.Table, all_: ir.Table) -> ir.Table:

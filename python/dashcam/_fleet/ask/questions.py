@@ -131,6 +131,10 @@ class Asked(NamedTuple):
     findings: ir.Table
     uncaptured: ir.Table | None
     """Excess without a capture by service; None: nothing was counted."""
+    own: ir.Table | None = None
+    """Slow requests, each once, with their stratum; None: nothing was counted."""
+    strata: ir.Table | None = None
+    """What was counted in each stratum."""
 
 
 # So much is kept of captures and findings; texts are read for the few that are shown.
@@ -138,6 +142,10 @@ CAPTURES_KEPT = ("capture_id", "uri", "day", "service", "version", "environment"
                  "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
 FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "version", "environment", "region", "host",
                  "captured_utc", "first_utc", "last_utc", "request", "slow_requests", "excess_ns")
+
+
+# So much of slow requests, of which there are millions.
+OWN_KEPT = ("capture_id", "capture", "request_id", "duration_ns", "excess_ns", "is_open", *estimating.STRATUM)
 
 
 def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
@@ -156,7 +164,7 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
     }
     drop = ["shared_requests", "shared_ns", "started_utc", "pid", "first_slow_utc"]
     joined = joined.mutate(**numbers).drop(*drop)
-    joined, uncaptured = _estimated(tables, captures, joined, keep)
+    joined, estimated = _estimated(tables, captures, joined, keep)
     captures = keep("asked_captures", joined)
     named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*FINDINGS_KEPT)
     own = captures.select("capture_id", "capture", "own_ns", own_seen_ns=captures.seen_ns, own_slow=captures.own_slow,
@@ -173,23 +181,25 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
     # A capture has fewer findings than that.
     if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
         findings = keep("asked_findings_once", findings.distinct())
-    return Asked(tables, captures, findings, uncaptured)
+    return Asked(tables, captures, findings, *estimated)
 
 
 def _estimated(
     tables: Tables, known: ir.Table, captures: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
-) -> tuple[ir.Table, ir.Table | None]:
-    """Captures with what they stand for, and what none stands for."""
+) -> tuple[ir.Table, tuple[ir.Table | None, ir.Table | None, ir.Table | None]]:
+    """Captures with what they stand for; and what none stands for, slow requests, strata."""
     captures = captures.rename(seen_ns="own_ns")
     alone = captures.mutate(own_ns=captures.seen_ns, own_slow=captures.own_requests.cast("float64"))
     [counted] = rows(tables.rollups.agg(rows=tables.rollups.count()))
     if not counted["rows"]:
-        return alone, None
+        return alone, (None, None, None)
     strata = keep("asked_strata", estimating.strata(tables.rollups))
-    seen = keep("asked_seen", estimating.seen(tables.requests, known, PROCESS))
+    own = keep("asked_own", estimating.own(tables.requests, known, PROCESS).select(*OWN_KEPT))
+    seen = keep("asked_seen", estimating.seen(own))
     joined = captures.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
-    own = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0), own_slow=joined.scaled_count.fill_null(0.0))
-    return own.drop("scaled_ns", "scaled_count"), keep("asked_uncaptured", estimating.uncaptured(seen, strata))
+    joined = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0), own_slow=joined.scaled_count.fill_null(0.0))
+    uncaptured = keep("asked_uncaptured", estimating.uncaptured(seen, strata))
+    return joined.drop("scaled_ns", "scaled_count"), (uncaptured, own, strata)
 
 
 def counts(all_: Asked) -> ir.Table:

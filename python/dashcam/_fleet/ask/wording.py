@@ -47,6 +47,18 @@ def head(totals: Row, more: int) -> str:
     return out + (f"{more} more causes: --top.\n" if more else "")
 
 
+def news(new: list[Row], worse: list[Row], is_first: bool, causes: int) -> str:
+    """`dashcam fleet why --alert`."""
+    out = "".join(f"new: {_cause(row).split('. ', 1)[1]}" for row in new)
+    for row in worse:
+        out += f"worse: {_named(row)}  {row['fingerprint']}\n"
+        out += "".join(f"   {_ratio(part)}\n" for part in row["comparisons"])
+        out += f"   {cell(row['request'])}: {cell(row['summary'])}\n"
+    if is_first:
+        out += f"The first time: {_count(causes, 'cause')} remembered; from now on what is new or worse is reported.\n"
+    return out or f"Nothing new, nothing worse; {_count(causes, 'cause')}.\n"
+
+
 def trend(by: str, causes: list[Row]) -> str:
     """`dashcam fleet trend`."""
     if not causes:
@@ -69,6 +81,7 @@ def show(cause: Row) -> str:
     out += f"   {cell(cause['worst']['summary'])}.\n   {cell(cause['advice'])}\n"
     out += f"   {amount(cause['excess_ns'])} of excess in {_count(cause['captures'], 'capture')} of {_count(cause['hosts'], 'host')}; "
     out += f"confirmed in {cause['confirmed']}.\n"
+    out += _tail(cause)
     out += f"   first {_time(cause['first_utc'])}, last {_time(cause['last_utc'])}\n"
     out += f"   requests: {_names(cause['requests'], 'request')}\n   hosts: {_names(cause['hosts_named'], 'host')}\n"
     out += f"   versions: {_versions(cause)}\n"
@@ -156,9 +169,17 @@ def _cause(row: Row) -> str:
     out = f"{row['rank']}. {_named(row)}: {row['share'] * 100:.0f} %{interval} of the excess ({amount(row['excess_ns'])})  {row['fingerprint']}\n"
     rate = f"{_rate(row['slow_per_million'])}; " if row["slow_per_million"] is not None else ""
     out += f"   {_names(row['requests'], 'request')}; {rate}{row['hosts']} of {_count(row['hosts_of_service'], 'host')}; {_versions(row)}\n"
+    out += _tail(row)
     out += f"   since {_time(row['first_utc'])}, last {_time(row['last_utc'])}; confirmed in {row['confirmed']} of {_count(row['captures'], 'capture')}\n"
     out += f"   {cell(row['worst']['summary'])}\n"
     return out + f"   worst: {_command(row['worst'])}\n"
+
+
+def _tail(row: Row) -> str:
+    """p99.9 with and without the cause."""
+    if row["p999_ns"] is None:
+        return ""
+    return f"   p99.9 of {cell(row['service'])}: {amount(row['p999_ns'])}, {amount(row['p999_without_ns'])} without this cause\n"
 
 
 def _group(row: Row, by: tuple[str, ...]) -> str:
