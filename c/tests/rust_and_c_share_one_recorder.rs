@@ -32,5 +32,5 @@ fn one_recorder_serves_both() {
     let capture = Capture::open(&dashcam::snap("test").expect("written")).expect("readable");
     let event = &capture.events[0];
     assert_eq!((capture.name(event.name), event.request), ("of C", id));
-    std::fs::remove_dir_all(out).expect("there");
+    testkit::remove(&out);
 }

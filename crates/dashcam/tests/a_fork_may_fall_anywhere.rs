@@ -219,7 +219,7 @@ fn a_child_forked_anywhere_starts_records_saves_and_stops() {
     for part in 0..testkit::count("DASHCAM_FORK_PARTS", 1).min(PARTS) {
         assert_eq!(testkit::in_a_child(|| life(part)), 0, "part {part}");
     }
-    std::fs::remove_dir_all(folder).expect("ours");
+    testkit::remove(folder);
 }
 
 /// Threads of Rust's take a lock of the standard library when they begin, and allocate while they
@@ -254,7 +254,7 @@ fn a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours() {
         bad + i32::from(forked < 16) * 30
     });
     assert_eq!(code, 0);
-    std::fs::remove_dir_all(folder).expect("ours");
+    testkit::remove(folder);
 }
 
 /// What the recorder has to say in a child it says on a thread of the program, and the parent's
@@ -279,5 +279,5 @@ fn a_child_has_its_say_while_a_thread_of_its_parent_has_stderr() {
         code
     });
     assert_eq!(code, 0);
-    std::fs::remove_dir_all(folder).expect("ours");
+    testkit::remove(folder);
 }

@@ -98,5 +98,5 @@ fn they_keep_its_bound_together() {
     let log = std::fs::read_to_string(out.join("shared.captures.log")).expect("readable");
     assert_eq!(log.lines().count(), PROCESSES * EACH);
     assert!(log.lines().all(|line| line.split('\t').count() == 6), "{log}");
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 }

@@ -84,8 +84,8 @@ fn it_answers_whole_requests_and_survives_the_rest() {
     assert!(!path.exists(), "removed");
 
     refused_folder(&runtime);
-    std::fs::remove_dir_all(&runtime).expect("ours");
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&runtime);
+    testkit::remove(&out);
 }
 
 fn malformed(path: &Path) {

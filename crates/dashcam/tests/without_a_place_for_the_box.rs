@@ -43,5 +43,5 @@ fn a_file_size_limit_does_not_kill_the_service() {
     let path = text.lines().find_map(|line| line.strip_prefix("captured "));
     let path = Path::new(path.expect("a path"));
     assert!(path.is_file());
-    std::fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
+    testkit::remove(path.parent().expect("a folder"));
 }

@@ -27,6 +27,18 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        remove(&self.0);
+    }
+}
+
+/// Removes a folder into which a recorder of this process may still write: a file that comes while
+/// the others are removed is removed as well. What cannot be removed stays.
+pub fn remove(folder: &Path) {
+    const MOST: usize = 100;
+    for _ in 0..MOST {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => continue,
+            _ => return,
+        }
     }
 }

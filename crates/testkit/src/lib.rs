@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 pub use children::{child, in_a_child, start_child, wait_at_most, wait_for_child, SetsAtEnd};
-pub use folder::Folder;
+pub use folder::{remove, Folder};
 pub use random::Random;
 
 /// Far longer than anything takes on a busy machine: after it, a wait is in vain.

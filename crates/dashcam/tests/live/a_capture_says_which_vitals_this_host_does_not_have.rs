@@ -13,7 +13,7 @@ fn a_capture_says_which_vitals_this_host_does_not_have() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     let path = dashcam::snap("test").expect("a capture");
     let capture = Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     assert!(capture.meta.source_on("vitals"));
     let mut vitals = Vitals::open();
     vitals.read(|_, _| {});

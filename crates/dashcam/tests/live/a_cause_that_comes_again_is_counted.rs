@@ -60,5 +60,5 @@ fn of_slow_and_of_failed_requests() {
     assert!(says(r#""firings_repeated":8,"#), "{}", dashcam::status_json());
     assert_eq!(captures(&out).len(), 2);
     dashcam::stop();
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 }

@@ -74,5 +74,5 @@ fn by_a_time_and_by_a_percentile() {
     assert!(found[2].ends_with(": job"), "{found:?}");
     drop(job);
     dashcam::stop();
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 }

@@ -71,5 +71,5 @@ fn of_slow_and_failed_requests_and_of_captures_by_hand() {
     let path = dashcam::snap("cannot be listed").expect("written all the same");
     assert!(path.is_file() && unlisted(1), "{}", dashcam::status_json());
     dashcam::stop();
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 }

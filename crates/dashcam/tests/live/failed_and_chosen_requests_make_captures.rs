@@ -66,5 +66,5 @@ fn a_rule_by_type_and_a_predicate() {
     assert!(status.contains(r#""predicate_failed":10"#), "{status}");
     assert!(status.contains(r#""when":"off: failed 10 times, the last time: does not know""#));
     dashcam::stop();
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 }

@@ -64,7 +64,7 @@ fn than_any_other_thread() {
     });
     dashcam::stop();
     let capture = Capture::open(&path).expect("a capture");
-    std::fs::remove_dir_all(&out).expect("ours");
+    testkit::remove(&out);
 
     let late = capture.requests.iter().find(|row| capture.name(row.name) == "late");
     let late = late.expect("the request");

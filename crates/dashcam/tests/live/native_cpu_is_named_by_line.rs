@@ -103,5 +103,5 @@ fn native_cpu_is_named_by_line() {
         assert!(place.file.ends_with("tests/live/native_cpu_is_named_by_line.rs"), "{place:?}");
         assert!(finding.path.iter().any(|f| f == caller), "{:?}", finding.path);
     }
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
 }

@@ -71,5 +71,5 @@ fn native_stacks_while_threads_die() {
     let stacks = capture.samples.values().flatten().filter(|s| s.stack != 0).map(|s| s.stack);
     let ours = stacks.filter(|stack| capture.frames(*stack).any(|f| f.function.contains("deep")));
     println!("{read} read, {served:?} threads, {} samples in deep()", ours.count());
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
 }

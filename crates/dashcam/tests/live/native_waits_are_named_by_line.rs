@@ -166,5 +166,5 @@ fn native_waits_are_named_by_line() {
     };
     let deep: Vec<usize> = stacks.map(levels).filter(|levels| *levels > 0).collect();
     assert!(deep.len() >= 3 && deep.iter().all(|l| *l == LEVELS + 1), "{deep:?}");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
 }

@@ -105,7 +105,7 @@ fn no_pass_looks_at_more_threads_than_it_may() {
     stop.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     let capture = capture::read::Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     println!("{samples} samples in {passes} passes");
     assert!(samples <= THREADS * passes, "{samples} samples in {passes} passes");
     // Each in the other's way, and each had its turn.

@@ -76,5 +76,5 @@ fn running_stacks_while_threads_die() {
     let named = |stack: &&u32| capture.frames(**stack).any(|f| f.function.ends_with("burn"));
     let burns = running.iter().filter(named).count();
     assert!(burns > 5 && burns * 10 > running.len() * 8, "{burns} of {}", running.len());
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
 }

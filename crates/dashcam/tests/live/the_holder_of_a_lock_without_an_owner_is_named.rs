@@ -120,7 +120,7 @@ fn the_holder_of_a_lock_without_an_owner_is_named() {
     }
     let path = dashcam::snap("test").expect("a capture");
     let mut capture = Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     let state = capture.meta.sources.iter().find(|(name, _)| name == "wakers");
     let state = &state.expect("the source is told").1;
     if !state.starts_with("on") {

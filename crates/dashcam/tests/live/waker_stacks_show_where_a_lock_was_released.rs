@@ -128,7 +128,7 @@ fn waker_stacks_show_where_a_lock_was_released() {
     std::thread::sleep(Duration::from_millis(200));
     let path = dashcam::snap("test").expect("a capture");
     let mut capture = Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     let state = |of: &str| {
         let found = capture.meta.sources.iter().find(|(name, _)| name == of);
         found.map_or("", |(_, state)| state.as_str())

@@ -76,7 +76,7 @@ fn wakings_while_threads_come_and_go() {
     std::thread::sleep(Duration::from_millis(200));
     let path = dashcam::snap("test").expect("a capture");
     let mut capture = Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     let state = capture.meta.sources.iter().find(|(name, _)| name == "wakers");
     let state = state.expect("the source is told").1.clone();
     if state != "on" {

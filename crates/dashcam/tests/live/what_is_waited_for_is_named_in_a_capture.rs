@@ -172,7 +172,7 @@ fn what_is_waited_for_is_named_in_a_capture() {
     }
     let path = dashcam::snap("test").expect("a capture");
     let capture = Capture::open(&path).expect("a whole capture");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
     let reported = |request| targets(&capture, request, WaitKind::Poll);
     let one = |text: String| BTreeSet::from([text]);
     let opened = targets(&capture, "opens", WaitKind::FileOpen);

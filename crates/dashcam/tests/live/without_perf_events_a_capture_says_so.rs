@@ -77,5 +77,5 @@ fn without_perf_events_a_capture_says_so() {
     assert_eq!(slept.function, "rest");
     let computed = of(Cause::Cpu).expect("its computing, by the CPU clock");
     assert_eq!(computed.place, None, "nobody saw where");
-    std::fs::remove_dir_all(out).expect("our folder");
+    testkit::remove(&out);
 }
