@@ -45,6 +45,18 @@ pub fn class_of(
     name: &'static std::ffi::CStr,
     size: usize,
     flags: std::os::raw::c_ulong,
+    slots: Vec<ffi::PyType_Slot>,
+) -> PyResult<*mut ffi::PyTypeObject> {
+    class_below(py, null_mut(), name, size, flags, slots)
+}
+
+/// As `class_of`, of a type that derives from `base`, one of ours; NULL for none.
+pub fn class_below(
+    py: Python<'_>,
+    base: *mut ffi::PyTypeObject,
+    name: &'static std::ffi::CStr,
+    size: usize,
+    flags: std::os::raw::c_ulong,
     mut slots: Vec<ffi::PyType_Slot>,
 ) -> PyResult<*mut ffi::PyTypeObject> {
     slots.push(slot(ffi::Py_tp_new, no_new as *const c_void));
@@ -56,11 +68,44 @@ pub fn class_of(
         flags: (ffi::Py_TPFLAGS_DEFAULT | flags) as _,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: the spec is complete and copied by the call; the name is never freed.
-    let class = unsafe { ffi::PyType_FromSpec(&mut spec) };
+    // SAFETY: the spec is complete and copied by the call; the name is never freed, nor the base.
+    let class = unsafe {
+        let bases = match base.is_null() {
+            true => null_mut(),
+            false => {
+                let bases = ffi::PyTuple_Pack(1, base);
+                if bases.is_null() {
+                    return Err(PyErr::fetch(py));
+                }
+                bases
+            }
+        };
+        let class = ffi::PyType_FromSpecWithBases(&mut spec, bases);
+        ffi::Py_XDECREF(bases);
+        class
+    };
     match class.is_null() {
         true => Err(PyErr::fetch(py)),
         false => Ok(class.cast()),
+    }
+}
+
+/// Gives a type the name of one of CPython's, and removes entries from its dict whose slots remain.
+pub fn rename(
+    class: *mut ffi::PyTypeObject,
+    name: &'static std::ffi::CStr,
+    without: &[&std::ffi::CStr],
+) {
+    // SAFETY: made just now by the caller, and never freed; the name is static, and this field does
+    // not own the name it replaces. The dict is the type's; an entry that is not there is no error.
+    unsafe {
+        (*class).tp_name = name.as_ptr();
+        for entry in without {
+            if ffi::PyDict_DelItemString((*class).tp_dict, entry.as_ptr()) != 0 {
+                ffi::PyErr_Clear();
+            }
+        }
+        ffi::PyType_Modified(class);
     }
 }
 

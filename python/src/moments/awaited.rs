@@ -34,8 +34,10 @@ use crate::notice::note;
 use crate::types::Class;
 use crate::unfinished;
 
-/// The type of `Passing`.
+/// The type of a `Passing` around another awaitable than a coroutine.
 pub(super) static PASSING: Class = Class::new();
+/// The type of a `Passing` around a coroutine, which it answers as.
+pub(super) static COROUTINE: Class = Class::new();
 
 /// The meaning of an awaitable's end.
 #[derive(Clone, Copy, PartialEq)]
@@ -174,7 +176,10 @@ unsafe fn pass_with(
     // SAFETY: the caller holds the GIL and all objects. The memory of a `Passing` is not shared
     // before all fields are set; without that it is freed with the reference to its type.
     unsafe {
-        let class = PASSING.get();
+        let class = match ffi::Py_TYPE(made) == &raw mut ffi::PyCoro_Type {
+            true => COROUTINE.get(),
+            false => PASSING.get(),
+        };
         let passing: *mut Passing = ffi::PyObject_GC_New(class);
         if passing.is_null() {
             // The program's own object is awaited, by no request of ours.
@@ -215,7 +220,7 @@ pub(super) unsafe fn pass_call(made: *mut ffi::PyObject, call: Call) -> *mut ffi
         if ffi::Py_TYPE(made) != &raw mut ffi::PyCoro_Type {
             return made;
         }
-        let passing: *mut Passing = ffi::PyObject_GC_New(PASSING.get());
+        let passing: *mut Passing = ffi::PyObject_GC_New(COROUTINE.get());
         if passing.is_null() {
             ffi::PyErr_Clear();
             return made;

@@ -1,7 +1,14 @@
-//! The Python type of `Passing`: its slots and methods, as CPython calls them.
+//! The Python types of `Passing`: their slots and methods, as CPython calls them.
 //!
-//! What it promises: `send`, `throw` and `close` take and raise what a coroutine's do; other
-//! attributes are those of the wrapped coroutine.
+//! How it works: one type is for coroutines. Its name is theirs, and its slots answer as the
+//! wrapped coroutine does, attributes, size and refusals included. The other type is for awaitables
+//! of other kinds.
+//!
+//! What it promises: `send`, `throw` and `close` take and raise what the wrapped object's do. In
+//! place of a coroutine only `type()`, `next()` and the words of a refused unpacking differ
+//! (decision 0036).
+//!
+//! Missing on purpose: what `__await__` of a coroutine returns (`awaited_wrapper`).
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -12,13 +19,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::aside::Aside;
-use super::awaited::{Passing, PASSING};
-use super::steps::{as_method, found, sent, thrown_all};
+use super::awaited::{Passing, COROUTINE, PASSING};
+use super::steps::{as_method, found, sent, thrown_all, ITERABLE_COROUTINE};
 use crate::alone::{alone, held};
-use crate::call::{leaked, method, none, wrong_call};
+use crate::call::{leaked, method, none, wrong_call, Fast};
 use crate::disguise::{let_go, weak_member};
 use crate::kept::word;
-use crate::types::{class_of, slot, visit_all};
+use crate::types::{class_below, rename, slot, visit_all};
 
 unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a live object.
@@ -26,54 +33,146 @@ unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     object
 }
 
-unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+/// What `await` steps. An exception where CPython raises one for a coroutine.
+unsafe extern "C" fn awaited(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and a `Passing`, whose coroutine it holds.
+    unsafe {
+        let coroutine = (*object.cast::<Passing>()).coroutine();
+        if coroutine.is_null() {
+            return itself(object);
+        }
+        let name = word!(Python::assume_attached(), "cr_await");
+        let awaits = ffi::PyObject_GetAttr(coroutine, name.as_ptr());
+        if awaits.is_null() {
+            return null_mut();
+        }
+        ffi::Py_DECREF(awaits);
+        if awaits != ffi::Py_None() {
+            let text = c"coroutine is being awaited already";
+            ffi::PyErr_SetString(ffi::PyExc_RuntimeError, text.as_ptr());
+            return null_mut();
+        }
+        itself(object)
+    }
+}
+
+/// What `yield from` steps, where it may step a coroutine: in a generator that is awaited.
+unsafe extern "C" fn yielded_from(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and a `Passing`; the running frame is borrowed.
+    unsafe {
+        let frame: *mut ffi::PyObject = ffi::PyEval_GetFrame().cast();
+        let py = Python::assume_attached();
+        let flags = Bound::from_borrowed_ptr_or_opt(py, frame).map(|frame| {
+            let code = frame.getattr(word!(py, "f_code"))?;
+            code.getattr(word!(py, "co_flags"))?.extract::<i64>()
+        });
+        match flags {
+            Some(Ok(flags)) if flags & ITERABLE_COROUTINE != 0 => itself(object),
+            _ => wrong_call(c"'coroutine' object is not iterable"),
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
     unsafe { (*object.cast::<Passing>()).step(|inner| sent(inner, ffi::Py_None())) }
 }
 
-/// `send(value)`.
-unsafe extern "C" fn send(
+/// The arguments of a method, as CPython hands them over.
+pub(super) type Args = *const *mut ffi::PyObject;
+
+/// Whether a call of a method fits it.
+pub(super) fn fits(name: &CStr, count: ffi::Py_ssize_t, keywords: *mut ffi::PyObject) -> bool {
+    let counts = match name.to_bytes() {
+        b"send" => 1..=1,
+        b"throw" => 1..=3,
+        _ => 0..=0,
+    };
+    keywords.is_null() && counts.contains(&count)
+}
+
+/// A call with wrong arguments: the coroutine's own method refuses it, in its own words.
+///
+/// Safety: the GIL is held, by a call with these arguments.
+#[cold]
+unsafe fn refused(
     object: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
+    name: &CStr,
+    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
+) -> *mut ffi::PyObject {
+    // SAFETY: promised by the caller; a coroutine lives as long as its `Passing`.
+    unsafe {
+        let coroutine = (*object.cast::<Passing>()).coroutine();
+        if coroutine.is_null() {
+            return wrong_call(c"wrong arguments for a method of an awaitable");
+        }
+        called(coroutine, name, (args, count, keywords))
+    }
+}
+
+/// Calls a method. NULL: an exception is set.
+///
+/// Safety: the GIL is held, by a call with these arguments; the object is alive.
+pub(super) unsafe fn called(
+    object: *mut ffi::PyObject,
+    name: &CStr,
+    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
+) -> *mut ffi::PyObject {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let method = ffi::PyObject_GetAttrString(object, name.as_ptr());
+        if method.is_null() {
+            return null_mut();
+        }
+        let result = ffi::PyObject_Vectorcall(method, args, count as _, keywords);
+        ffi::Py_DECREF(method);
+        result
+    }
+}
+
+/// `send(value)`.
+pub(super) unsafe extern "C" fn send(
+    object: *mut ffi::PyObject,
+    args: Args,
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
     unsafe {
-        if count != 1 || !keywords.is_null() {
-            return wrong_call(c"send() takes exactly one argument");
+        if !fits(c"send", count, keywords) {
+            return refused(object, c"send", (args, count, keywords));
         }
         as_method((*object.cast::<Passing>()).step(|inner| sent(inner, *args)))
     }
 }
 
 /// `throw(type_or_value, value, traceback)`.
-unsafe extern "C" fn throw(
+pub(super) unsafe extern "C" fn throw(
     object: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
+    args: Args,
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
     unsafe {
-        if !(1..=3).contains(&count) || !keywords.is_null() {
-            return wrong_call(c"throw() takes one to three arguments: type, value, traceback");
+        if !fits(c"throw", count, keywords) {
+            return refused(object, c"throw", (args, count, keywords));
         }
         as_method((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
     }
 }
 
 /// `close()`.
-unsafe extern "C" fn close(
+pub(super) unsafe extern "C" fn close(
     object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
+    args: Args,
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
     unsafe {
-        if count != 0 || !keywords.is_null() {
-            return wrong_call(c"close() takes no arguments");
+        if !fits(c"close", count, keywords) {
+            return refused(object, c"close", (args, count, keywords));
         }
         let passing = &*object.cast::<Passing>();
         let inner = match passing.is_coroutine {
@@ -84,15 +183,15 @@ unsafe extern "C" fn close(
             return none();
         }
         let method = found(inner, word!(Python::assume_attached(), "close").as_ptr());
-        let mut raised = false;
-        if !method.is_null() {
-            let result = ffi::PyObject_CallObject(method, null_mut());
-            ffi::Py_DECREF(method);
-            raised = result.is_null();
+        // From 3.13 on a coroutine may return a value.
+        let mut result = match method.is_null() {
+            true => none(),
+            false => ffi::PyObject_CallObject(method, null_mut()),
+        };
+        ffi::Py_XDECREF(method);
+        if !ffi::PyErr_Occurred().is_null() {
             ffi::Py_XDECREF(result);
-        }
-        raised |= !ffi::PyErr_Occurred().is_null();
-        if raised {
+            result = null_mut();
             passing.fail_as_set();
         }
         let aside = Aside::take();
@@ -100,10 +199,22 @@ unsafe extern "C" fn close(
         passing.release();
         ffi::Py_DECREF(inner);
         aside.put_back();
-        if raised {
-            return null_mut();
-        }
-        none()
+        result
+    }
+}
+
+/// `__sizeof__()`.
+unsafe extern "C" fn size(
+    object: *mut ffi::PyObject,
+    _args: Args,
+    _count: ffi::Py_ssize_t,
+    _keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and a `Passing` around a coroutine.
+    unsafe {
+        let coroutine = (*object.cast::<Passing>()).coroutine();
+        let name = word!(Python::assume_attached(), "__sizeof__").as_ptr();
+        ffi::PyObject_VectorcallMethod(name, [coroutine].as_ptr(), 1, null_mut())
     }
 }
 
@@ -143,9 +254,9 @@ unsafe extern "C" fn traverse(
 }
 
 /// Attributes through which a coroutine's own steps could be reached.
-const OWN: [&CStr; 5] = [c"send", c"throw", c"close", c"__await__", c"__next__"];
+const OWN: [&CStr; 4] = [c"send", c"throw", c"close", c"__await__"];
 
-/// Gets an attribute: in place of a coroutine, the coroutine's, `__class__` included.
+/// Gets an attribute of the coroutine, `__class__` included.
 unsafe extern "C" fn attribute(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
@@ -154,11 +265,21 @@ unsafe extern "C" fn attribute(
     unsafe {
         let coroutine = (*object.cast::<Passing>()).coroutine();
         let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
-        match coroutine.is_null() || OWN.iter().any(is) {
+        match OWN.iter().any(is) {
             true => ffi::PyObject_GenericGetAttr(object, name),
             false => ffi::PyObject_GetAttr(coroutine, name),
         }
     }
+}
+
+/// Sets or deletes an attribute of the coroutine.
+unsafe extern "C" fn set_attribute(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> c_int {
+    // SAFETY: as `attribute`; a NULL value deletes.
+    unsafe { ffi::PyObject_SetAttr((*object.cast::<Passing>()).coroutine(), name, value) }
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
@@ -172,27 +293,66 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// Makes the type.
-pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    let methods = leaked(vec![
+/// `send`, `throw` and `close`, documented as a coroutine's.
+fn steps() -> Vec<ffi::PyMethodDef> {
+    let mut steps = vec![
         method(c"send", send, c"As a coroutine's."),
         method(c"throw", throw, c"As a coroutine's."),
         method(c"close", close, c"As a coroutine's."),
-    ]);
-    let members = weak_member(std::mem::offset_of!(Passing, weak));
-    let slots = vec![
+    ];
+    // SAFETY: a static type of CPython's; its list of methods ends with an entry without a name.
+    unsafe {
+        let mut theirs = ffi::PyCoro_Type.tp_methods;
+        while !theirs.is_null() && !(*theirs).ml_name.is_null() {
+            let name = CStr::from_ptr((*theirs).ml_name);
+            for own in &mut steps {
+                if CStr::from_ptr(own.ml_name) == name {
+                    own.ml_doc = (*theirs).ml_doc;
+                }
+            }
+            theirs = theirs.add(1);
+        }
+    }
+    steps
+}
+
+/// The slots of both types.
+fn common(methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
+    vec![
         slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
         slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_am_await, itself as *const c_void),
+        slot(ffi::Py_am_await, awaited as *const c_void),
         slot(ffi::Py_tp_iternext, next as *const c_void),
-        slot(ffi::Py_tp_methods, methods.cast()),
-        slot(ffi::Py_tp_getattro, attribute as *const c_void),
+        slot(ffi::Py_tp_methods, leaked(methods).cast()),
         slot(ffi::Py_tp_repr, repr as *const c_void),
-        slot(ffi::Py_tp_members, members),
-    ];
-    // The sampler finds it by this name.
+        slot(ffi::Py_tp_members, weak_member(std::mem::offset_of!(Passing, weak))),
+    ]
+}
+
+/// Makes the types. `base`: the type that they derive from; `wrapped`: what `__await__` of a
+/// coroutine does.
+pub(super) fn make_types(
+    py: Python<'_>,
+    base: *mut ffi::PyTypeObject,
+    wrapped: Fast,
+) -> PyResult<()> {
+    let (flags, size_of) = (ffi::Py_TPFLAGS_HAVE_GC, size_of::<Passing>());
     let name = c"dashcam._native.Passing";
-    let class = class_of(py, name, size_of::<Passing>(), ffi::Py_TPFLAGS_HAVE_GC, slots)?;
-    PASSING.set(class);
+    PASSING.set(class_below(py, base, name, size_of, flags, common(steps()))?);
+    let mut methods = steps();
+    methods.push(method(c"__sizeof__", size, c"The coroutine's."));
+    let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
+    // Beside the slot, which is for `await`.
+    wrapping.ml_flags |= ffi::METH_COEXIST;
+    methods.push(wrapping);
+    let mut slots = common(methods);
+    slots.extend([
+        slot(ffi::Py_tp_iter, yielded_from as *const c_void),
+        slot(ffi::Py_tp_getattro, attribute as *const c_void),
+        slot(ffi::Py_tp_setattro, set_attribute as *const c_void),
+    ]);
+    let class = class_below(py, base, c"builtins.coroutine", size_of, flags, slots)?;
+    rename(class, c"coroutine", &[c"__iter__", c"__next__"]);
+    COROUTINE.set(class);
     Ok(())
 }

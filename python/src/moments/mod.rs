@@ -18,6 +18,7 @@ mod aside;
 mod attributes;
 mod awaited;
 mod awaited_type;
+mod awaited_wrapper;
 #[cfg(not(Py_GIL_DISABLED))]
 mod bound;
 mod call_span;
@@ -355,7 +356,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     #[cfg(not(Py_GIL_DISABLED))]
     doors::make_types(py)?;
-    awaited_type::make_type(py)?;
+    awaited_wrapper::make_types(py)?;
     sender::make_type(py)?;
     asgi::make_transport(py)?;
     handed::make_type(py)?;

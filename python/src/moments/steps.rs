@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::kept::word;
 
 /// The code flag of generators that may be awaited (`types.coroutine`).
-const ITERABLE_COROUTINE: i64 = 0x100;
+pub(super) const ITERABLE_COROUTINE: i64 = 0x100;
 
 /// How a step ended.
 pub(super) enum Step {
