@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 
 /// A function that takes keywords, by the cheapest calling convention.
 pub type Fast = ffi::PyCFunctionFastWithKeywords;
-const FAST: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+/// The flags of that convention.
+pub const FAST: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
 /// None, as a new reference.
 ///

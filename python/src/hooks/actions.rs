@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::call::{fetched, quietly};
+use crate::call::{fetched, quietly, Fast, FAST};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::notice::note;
@@ -54,14 +54,14 @@ impl Arguments {
         self.positional() + named as usize
     }
 
-    /// Calls `function` with `one` instead of the first `skipped` arguments.
+    /// Makes a call with `one` instead of the first `skipped` arguments.
     ///
-    /// Safety: as `all`; both objects are alive.
+    /// Safety: as `all`; all objects are alive.
     unsafe fn behind(
         &self,
         one: *mut ffi::PyObject,
         skipped: usize,
-        function: *mut ffi::PyObject,
+        called: Called,
     ) -> *mut ffi::PyObject {
         // SAFETY: `first` has `all` arguments, at least `skipped` of them positional; `given` has
         // room for them, for `one`, and for the place in front.
@@ -79,7 +79,44 @@ impl Arguments {
             given.add(1).write(one);
             given.add(2).copy_from_nonoverlapping(self.first.add(skipped), count);
             let flagged = (self.positional() - skipped + 1) | OFFSET;
-            ffi::PyObject_Vectorcall(function, given.add(1), flagged as _, self.keywords)
+            match called {
+                Called::Object(function) => {
+                    ffi::PyObject_Vectorcall(function, given.add(1), flagged as _, self.keywords)
+                }
+                Called::Native(function, state) => {
+                    function(state, given.add(1), (flagged & !OFFSET) as _, self.keywords)
+                }
+            }
+        }
+    }
+}
+
+/// What is called beside the original.
+enum Called {
+    Object(*mut ffi::PyObject),
+    /// A function of ours by its address, and its `self`: while CPython calls a function in C, that
+    /// counts towards its limit of recursion, which the program would meet earlier.
+    Native(Fast, *mut ffi::PyObject),
+}
+
+impl Called {
+    /// The way to call an object.
+    ///
+    /// Safety: the GIL is held; the object is alive while this is used.
+    unsafe fn of(object: *mut ffi::PyObject) -> Called {
+        // SAFETY: promised by the caller; the flags say which type the function has.
+        unsafe {
+            if ffi::PyCFunction_CheckExact(object) == 0 || ffi::PyCFunction_GetFlags(object) != FAST
+            {
+                return Called::Object(object);
+            }
+            match ffi::PyCFunction_GetFunction(object) {
+                Some(function) => {
+                    let function = std::mem::transmute::<ffi::PyCFunction, Fast>(function);
+                    Called::Native(function, ffi::PyCFunction_GetSelf(object))
+                }
+                None => Called::Object(object),
+            }
         }
     }
 }
@@ -226,7 +263,7 @@ impl Hook {
         }
         // SAFETY: as `run`.
         unsafe {
-            let answer = given.behind(result, 0, self.after);
+            let answer = given.behind(result, 0, Called::Object(self.after));
             if answer.is_null() {
                 if self.forgive(original, begun) {
                     return result;
@@ -261,7 +298,7 @@ impl Hook {
             };
             let answer = match name.is_null() {
                 true => null_mut(),
-                false => given.behind(name, 0, self.failed),
+                false => given.behind(name, 0, Called::Object(self.failed)),
             };
             ffi::Py_XDECREF(name);
             if answer.is_null() && !self.forgive(original, begun) {
@@ -289,7 +326,7 @@ impl Hook {
                 ffi::PyErr_Clear();
                 return original.call(given);
             }
-            let result = given.behind(bound, 1, self.around);
+            let result = given.behind(bound, 1, Called::of(self.around));
             ffi::Py_DECREF(bound);
             result
         }

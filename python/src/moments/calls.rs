@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use recorder::Recorder;
 
 use super::aside::Aside;
@@ -37,7 +37,7 @@ extern "C" {
 
 /// Statement -> its shape.
 static SHAPES: Dict = Dict::new();
-/// (method, host, port) -> `METHOD host:port`.
+/// (method, host, port), each exactly of its type -> `METHOD host:port`.
 static HOSTS: Dict = Dict::new();
 /// At most this many in each; further names are made anew each time.
 const MOST_KEPT: usize = 1_000;
@@ -137,7 +137,7 @@ fn shaped(recorder: &Recorder, statement: &Bound<'_, PyString>) -> PyResult<Opti
             && ffi::PyUnicode_GET_LENGTH(statement.as_ptr()) <= LONGEST_KEPT
     };
     match is_short {
-        true => kept(recorder, &SHAPES, statement, || Ok(Some(shape()))),
+        true => kept(recorder, &SHAPES, statement, shape),
         false => Ok(Some(recorder.tables().name(&shape()))),
     }
 }
@@ -238,19 +238,25 @@ impl<const WHERE: u8> Naming for Http<WHERE> {
         };
         let host = place.getattr(word!(py, "host"))?;
         let port = place.getattr(word!(py, "port"))?;
-        let key = made::tuple(py, &[method, host, port])?;
+        // Other types have code of the program's: it is not called, and they are not kept.
+        let (Ok(method), Ok(host)) =
+            (method.cast_exact::<PyString>(), host.cast_exact::<PyString>())
+        else {
+            return Ok(None);
+        };
+        let number = match port.cast_exact::<PyInt>() {
+            Ok(number) => number.extract::<u16>().ok(),
+            Err(_) if port.is_none() => None,
+            Err(_) => return Ok(None),
+        };
+        let key =
+            made::tuple(py, &[method.clone().into_any(), host.clone().into_any(), port.clone()])?;
         kept(recorder, &HOSTS, &key, || {
-            let [method, host, port] = [0, 1, 2].map(|at| key.get_item(at));
-            let (method, host, port) = (method?, host?, port?);
-            let (Ok(method), Ok(host)) = (method.cast::<PyString>(), host.cast::<PyString>())
-            else {
-                return Ok(None);
-            };
             let (method, host) = (made::characters(method), made::characters(host));
-            Ok(Some(match port.extract::<u16>() {
-                Ok(port) => format!("{method} {host}:{port}"),
-                Err(_) => format!("{method} {host}"),
-            }))
+            match number {
+                Some(port) => format!("{method} {host}:{port}"),
+                None => format!("{method} {host}"),
+            }
         })
     }
 }
@@ -261,7 +267,7 @@ fn kept(
     recorder: &Recorder,
     dict: &'static Dict,
     key: &Bound<'_, PyAny>,
-    name: impl FnOnce() -> PyResult<Option<String>>,
+    name: impl FnOnce() -> String,
 ) -> PyResult<Option<u32>> {
     let py = key.py();
     let Some(dict) = dict.get().map(|dict| dict.bind(py)) else { return Ok(None) };
@@ -276,7 +282,7 @@ fn kept(
             return Err(fetched(py));
         }
     }
-    let Some(made) = name()? else { return Ok(None) };
+    let made = name();
     if dict.len() >= MOST_KEPT {
         return Ok(Some(recorder.tables().name(&made)));
     }
