@@ -16,11 +16,17 @@ import sys
 
 import pytest
 from conftest import Bench
-from operations import NAMES, OPERATIONS
+from operations import CALLED, CALLS, NAMES, OPERATIONS
 
-def survived(bench: Bench, code: str, *words: str) -> None:
+
+# The operations of one program.
+GROUPS = {"units of work": OPERATIONS, "calls to other services": OPERATIONS + CALLS}
+each_group = pytest.mark.parametrize("group", GROUPS)
+
+
+def survived(bench: Bench, group: str, code: str, *words: str) -> None:
     """The program ends normally and has printed no line of ours, or of a damaged heap."""
-    program = bench.write("program.py", OPERATIONS + code)
+    program = bench.write("program.py", GROUPS[group] + code)
     result = bench.run([sys.executable, "-W", "error", str(program), *words], PYTHONMALLOC="debug")
     if "no _testcapi" in result.stdout:
         pytest.skip("this CPython comes without _testcapi")
@@ -28,8 +34,9 @@ def survived(bench: Bench, code: str, *words: str) -> None:
     print(result.stdout)
 
 
-def test_each_allocation_may_fail(bench: Bench) -> None:
-    survived(bench, """
+@each_group
+def test_each_allocation_may_fail(bench: Bench, group: str) -> None:
+    survived(bench, group, """
     try: import _testcapi
     except ImportError:
         print("no _testcapi")
@@ -57,8 +64,9 @@ def test_each_allocation_may_fail(bench: Bench) -> None:
     """)
 
 
-def test_the_stack_may_end_at_any_depth(bench: Bench) -> None:
-    survived(bench, """
+@each_group
+def test_the_stack_may_end_at_any_depth(bench: Bench, group: str) -> None:
+    survived(bench, group, """
     sys.setrecursionlimit(200)
     def below(depth, operation): return answered(operation) if depth == 0 else below(depth - 1, operation)
     def answers(operation):
@@ -123,6 +131,6 @@ FIRST = """
 """
 
 
-@pytest.mark.parametrize("operation", NAMES)
+@pytest.mark.parametrize("operation", [*NAMES, *CALLED])
 def test_each_allocation_of_a_first_call_may_fail(bench: Bench, operation: str) -> None:
-    survived(bench, FIRST, operation)
+    survived(bench, "units of work" if operation in NAMES else "calls to other services", FIRST, operation)

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 from conftest import Bench
-from operations import OPERATIONS, WORKERS
+from operations import CALLS, OPERATIONS, WORKERS
 
 SWEEP = """
     import contextvars, signal
@@ -134,6 +134,11 @@ def test_at_every_instruction(bench: Bench, raised: str, handler: str) -> None:
 @pytest.mark.parametrize("raised", ["timeout", "interrupt"])
 def test_at_every_instruction_of_a_unit_of_work(bench: Bench, raised: str) -> None:
     sweep(bench, OPERATIONS + WORKERS, raised, "function")
+
+
+@pytest.mark.parametrize("raised", ["timeout", "interrupt"])
+def test_at_every_instruction_of_a_call_to_another_service(bench: Bench, raised: str) -> None:
+    sweep(bench, OPERATIONS + CALLS, raised, "function")
 
 
 def sweep(bench: Bench, operations: str, raised: str, handler: str) -> None:
