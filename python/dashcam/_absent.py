@@ -216,7 +216,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 request_enter = request_end = request_failed = request_rename = request_route = _nothing
 task_end = gc_callback = watch_collections = known_integrations = integration_in_place = _nothing
-set_runtime = stop = before_exit = when = thread_begins = threads_were_there = name_thread = name_tid = _nothing
+set_runtime = stop = before_exit = remove_hooks = release_cursors = when = thread_begins = threads_were_there = name_thread = name_tid = _nothing
 statsd_event = statsd_check = _nothing
 count = gauge = gauge_add = timing = histogram = distribution = set = _nothing
 

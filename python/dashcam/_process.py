@@ -128,6 +128,8 @@ def _before_exit(native: Any) -> None:
     _under_gil.end()
     kind = getattr(sys, "last_type", None)
     native.before_exit(getattr(kind, "__name__", "") or "")
+    native.remove_hooks()
+    native.release_cursors()
 
 
 def _name_existing_threads(native: Any) -> None:

@@ -8,11 +8,13 @@
 //! ValueError, a capture that cannot be saved OSError. Missing on purpose: the hooks for exit, gc
 //! and threads (python/dashcam/_process.py).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::Mutex;
 
 use dashcam::Runtime;
 use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use recorder::Recorder;
@@ -133,21 +135,42 @@ pub fn before_exit(py: Python<'_>, crash: &str) {
         dashcam::crashing(crash);
     }
     py.detach(dashcam::before_exit);
+    // It leads to its module's globals, which would never be finalized. Without the GIL another
+    // thread may be about to call it.
+    if !cfg!(Py_GIL_DISABLED) {
+        release_predicate(py, null_mut());
+    }
 }
+
+/// The program's predicate, owned until the program has ended; NULL: there is none. Relaxed: it is
+/// set and released by a thread with the GIL, which its readers hold.
+static PREDICATE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
 /// Asks `predicate(name, seconds, error)` at the end of each request, on its own thread, whether to
 /// make a capture.
 #[pyfunction]
-pub fn when(predicate: Py<PyAny>) {
-    dashcam::when(move |ended| {
+pub fn when(predicate: Bound<'_, PyAny>) {
+    let py = predicate.py();
+    release_predicate(py, predicate.into_ptr());
+    dashcam::when(|ended| {
         let seconds = ended.took_ns as f64 / 1e9;
         // Requests of Python end with the interpreter attached, so this never waits.
         let asked = Python::try_attach(|py| {
-            let answer = predicate.call1(py, (ended.name, seconds, ended.error))?;
-            answer.is_truthy(py)
+            // SAFETY: the GIL is held; it gets a reference of its own for the call.
+            let predicate =
+                unsafe { Bound::from_borrowed_ptr_or_opt(py, PREDICATE.load(Ordering::Relaxed)) };
+            let Some(predicate) = predicate else { return Ok(false) };
+            predicate.call1((ended.name, seconds, ended.error))?.is_truthy()
         });
         asked.unwrap_or(Ok(false)).map_err(|error| error.to_string())
     });
+}
+
+/// Another predicate in the place of the present one.
+fn release_predicate(_py: Python<'_>, next: *mut ffi::PyObject) {
+    let last = PREDICATE.swap(next, Ordering::Relaxed);
+    // SAFETY: the GIL is held; the reference was the static's.
+    unsafe { ffi::Py_XDECREF(last) };
 }
 
 /// In a forked child with its first record: starts a new recorder. Children that only exec never

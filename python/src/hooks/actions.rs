@@ -4,7 +4,7 @@
 //! call comes here (`in_place`, `stand_in`).
 
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -165,14 +165,50 @@ impl Original {
     }
 }
 
-/// The actions around a call. Each is owned, or NULL.
+/// An owned object, or none. Relaxed: it is set before the hook is, and released by a thread with
+/// the GIL, which every reader holds until it has a reference of its own (`held`).
+pub(super) struct Part(AtomicPtr<ffi::PyObject>);
+
+impl Part {
+    pub fn new(raw: *mut ffi::PyObject) -> Part {
+        Part(AtomicPtr::new(raw))
+    }
+
+    /// Borrowed; NULL for none.
+    pub fn get(&self) -> *mut ffi::PyObject {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.get().is_null()
+    }
+
+    /// With a reference for the time of a call, during which it may be released.
+    ///
+    /// Safety: the GIL is held.
+    unsafe fn held<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: promised by the caller: nothing releases it between the load and the reference.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.get()) }
+    }
+
+    /// Releases it.
+    ///
+    /// Safety: the GIL is held; with free threading no other thread is in a call.
+    pub unsafe fn release(&self) {
+        let raw = self.0.swap(null_mut(), Ordering::Relaxed);
+        // SAFETY: the reference was this one's.
+        unsafe { ffi::Py_XDECREF(raw) };
+    }
+}
+
+/// The actions around a call.
 pub(super) struct Hook {
-    pub before: *mut ffi::PyObject,
-    pub after: *mut ffi::PyObject,
-    pub failed: *mut ffi::PyObject,
-    pub around: *mut ffi::PyObject,
-    /// A callable that is the original, for `around`. Owned.
-    pub plain: *mut ffi::PyObject,
+    pub before: Part,
+    pub after: Part,
+    pub failed: Part,
+    pub around: Part,
+    /// A callable that is the original, for `around`.
+    pub plain: Part,
     /// Inside of an open request the original is called as if there were no hook.
     pub outermost: bool,
     /// The `around` takes keywords, too; else a call with keywords goes past it.
@@ -182,8 +218,8 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    pub fn parts(&self) -> [*mut ffi::PyObject; 5] {
-        [self.before, self.after, self.failed, self.around, self.plain]
+    pub fn parts(&self) -> [&Part; 5] {
+        [&self.before, &self.after, &self.failed, &self.around, &self.plain]
     }
 
     /// One call.
@@ -193,19 +229,16 @@ impl Hook {
         arm_late();
         // SAFETY: promised by the caller.
         unsafe {
-            if !self.around.is_null() {
+            if !self.around.is_none() {
                 return match self.outermost && names::open(Python::assume_attached()) != 0 {
                     true => original.call(given),
                     false => self.run_around(original, given),
                 };
             }
             let begun = unfinished::begun();
-            let other = match self.before.is_null() {
-                true => null_mut(),
-                false => match self.before(original, given, begun) {
-                    Ok(other) => other,
-                    Err(()) => return null_mut(),
-                },
+            let other = match self.before(original, given, begun) {
+                Ok(other) => other,
+                Err(()) => return null_mut(),
             };
             let result = match other.is_null() {
                 true => original.call(given),
@@ -229,9 +262,12 @@ impl Hook {
     ) -> Result<*mut ffi::PyObject, ()> {
         // SAFETY: as `run`. The flag is removed: the free place in front belongs to the original.
         unsafe {
+            let Some(before) = self.before.held(Python::assume_attached()) else {
+                return Ok(null_mut());
+            };
             let Arguments { first, keywords, .. } = given;
             let count = given.positional() as _;
-            let answer = ffi::PyObject_Vectorcall(self.before, first, count, keywords);
+            let answer = ffi::PyObject_Vectorcall(before.as_ptr(), first, count, keywords);
             if answer.is_null() {
                 return match self.forgive(original, begun) {
                     true => Ok(null_mut()),
@@ -258,12 +294,10 @@ impl Hook {
         result: *mut ffi::PyObject,
         begun: u64,
     ) -> *mut ffi::PyObject {
-        if self.after.is_null() {
-            return result;
-        }
         // SAFETY: as `run`.
         unsafe {
-            let answer = given.behind(result, 0, Called::Object(self.after));
+            let Some(after) = self.after.held(Python::assume_attached()) else { return result };
+            let answer = given.behind(result, 0, Called::Object(after.as_ptr()));
             if answer.is_null() {
                 if self.forgive(original, begun) {
                     return result;
@@ -285,11 +319,11 @@ impl Hook {
         given: Arguments,
         begun: u64,
     ) -> *mut ffi::PyObject {
-        if self.failed.is_null() {
-            return null_mut();
-        }
         // SAFETY: as `run`; the fetched exception is restored with its references, or released.
         unsafe {
+            let Some(failed) = self.failed.held(Python::assume_attached()) else {
+                return null_mut();
+            };
             let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
             ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
             let name = match kind.is_null() {
@@ -298,7 +332,7 @@ impl Hook {
             };
             let answer = match name.is_null() {
                 true => null_mut(),
-                false => given.behind(name, 0, Called::Object(self.failed)),
+                false => given.behind(name, 0, Called::Object(failed.as_ptr())),
             };
             ffi::Py_XDECREF(name);
             if answer.is_null() && !self.forgive(original, begun) {
@@ -321,12 +355,16 @@ impl Hook {
             if given.positional() == 0 || !(self.keywords || given.keywords.is_null()) {
                 return original.call(given);
             }
-            let bound = PyMethod_New(self.plain, *given.first);
+            let py = Python::assume_attached();
+            let (Some(around), Some(plain)) = (self.around.held(py), self.plain.held(py)) else {
+                return original.call(given);
+            };
+            let bound = PyMethod_New(plain.as_ptr(), *given.first);
             if bound.is_null() {
                 ffi::PyErr_Clear();
                 return original.call(given);
             }
-            let result = given.behind(bound, 1, Called::of(self.around));
+            let result = given.behind(bound, 1, Called::of(around.as_ptr()));
             ffi::Py_DECREF(bound);
             result
         }
@@ -381,8 +419,8 @@ pub(super) fn made(
     failed: Option<Bound<'_, PyAny>>,
     around: Option<Bound<'_, PyAny>>,
 ) -> Hook {
-    let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
-    let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
-    let (plain, complained) = (null_mut(), AtomicBool::new(false));
+    let part = |part: Option<Bound<'_, PyAny>>| Part::new(part.map_or(null_mut(), Bound::into_ptr));
+    let (before, after, failed, around) = (part(before), part(after), part(failed), part(around));
+    let (plain, complained) = (part(None), AtomicBool::new(false));
     Hook { before, after, failed, around, plain, outermost: false, keywords: false, complained }
 }

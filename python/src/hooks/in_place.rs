@@ -8,18 +8,21 @@
 //! there nothing is hooked in place.
 //!
 //! What it promises: the function remains the same object: identity, attributes, type, also for
-//! code that imported it before. A hooked function is never freed, so an address belongs to one
-//! function. Threads that hook one function at once hook it once.
+//! code that imported it before. A hooked function is not freed before the program has ended, so an
+//! address belongs to one function. Threads that hook one function at once hook it once.
 //!
-//! Missing on purpose: removing a hook. `__init__`, see `hook`.
+//! When the program has ended, all hooks are removed and the functions released (`remove_all`): a
+//! function has its module's globals, and what those lead to would never be finalized.
+//!
+//! Missing on purpose: removing one hook. `__init__`, see `hook`.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::actions::{Arguments, Hook, Original};
+use super::actions::{Arguments, Hook, Original, Part};
 use super::stand_in;
 
 /// Capacity: twice the number of hooks, and as many again for reloaded modules.
@@ -90,6 +93,9 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     let raw = function.as_ptr();
     // SAFETY: the GIL is held; the type says that it is a `PyFunctionObject`.
     let past = unsafe {
+        if REMOVED.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if !cfg!(any(not(Py_3_11), Py_3_12)) || ffi::PyFunction_Check(raw) == 0 {
             return Err(hook);
         }
@@ -98,13 +104,13 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     if find(raw).is_some() {
         return Ok(());
     }
-    if !hook.around.is_null() {
+    if !hook.around.is_none() {
         match stand_in::plain(function.py(), Original { function: raw, past }) {
-            Ok(plain) => hook.plain = plain.into_ptr(),
+            Ok(plain) => hook.plain = Part::new(plain.into_ptr()),
             Err(_) => return Err(hook),
         }
     }
-    // Never freed, like the entry.
+    // Held until `remove_all`; the entry is never freed.
     let function = function.clone().into_ptr();
     let entry = Box::into_raw(Box::new(Entry { original: Original { function, past }, hook }));
     match enter(entry) {
@@ -115,16 +121,53 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
         // SAFETY: not in the table, so it is still ours alone.
         Entered::Nowhere => return Err(unsafe { Box::from_raw(entry) }.hook),
     }
-    // SAFETY: a live function that is never freed; the entry is in the table.
+    // SAFETY: a live function that the entry holds; the entry is in the table.
+    unsafe { set(raw, call) };
+    Ok(())
+}
+
+/// Sets how a function is called.
+///
+/// Safety: the GIL is held; a live function.
+unsafe fn set(function: *mut ffi::PyObject, how: ffi::vectorcallfunc) {
+    // SAFETY: promised by the caller.
     unsafe {
         #[cfg(Py_3_12)]
-        PyFunction_SetVectorcall(raw, call);
+        PyFunction_SetVectorcall(function, how);
         #[cfg(not(Py_3_12))]
         {
-            (*raw.cast::<ffi::PyFunctionObject>()).vectorcall = Some(call);
+            (*function.cast::<ffi::PyFunctionObject>()).vectorcall = Some(how);
         }
     }
-    Ok(())
+}
+
+/// No function has a hook any more, nor gets one. Relaxed: a function that is hooked at the same
+/// moment keeps its hook.
+static REMOVED: AtomicBool = AtomicBool::new(false);
+
+/// Removes all hooks, and releases what they hold. A call that is running ends without its other
+/// actions. Not without the GIL: a thread may be about to use what is released.
+///
+/// Safety: the GIL is held.
+pub(super) unsafe fn remove_all() {
+    if cfg!(Py_GIL_DISABLED) || REMOVED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    for place in &TABLE {
+        // SAFETY: entries of the table are leaked, and hold their functions: this is the only
+        // release. A thread that runs such a function holds it. `past` is set for each (`put`).
+        unsafe {
+            let Some(entry) = place.load(Ordering::Acquire).as_ref() else { continue };
+            let function = entry.original.function;
+            let how = (*function.cast::<ffi::PyFunctionObject>()).vectorcall;
+            let is_ours = |how| std::ptr::fn_addr_eq(how, call as ffi::vectorcallfunc);
+            if let (true, Some(past)) = (how.is_some_and(is_ours), entry.original.past) {
+                set(function, past);
+            }
+            entry.hook.parts().into_iter().for_each(|part| part.release());
+            ffi::Py_DECREF(function);
+        }
+    }
 }
 
 unsafe extern "C" fn call(
@@ -133,8 +176,7 @@ unsafe extern "C" fn call(
     flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL; the caller holds the arguments, and the function is
-    // never freed.
+    // SAFETY: called by CPython with the GIL; the caller holds the arguments and the function.
     unsafe {
         match find(function) {
             Some(entry) => entry.hook.run(&entry.original, Arguments { first, flagged, keywords }),

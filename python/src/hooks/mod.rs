@@ -21,7 +21,7 @@
 //! (KeyboardInterrupt and any other that is no `Exception`) is passed on, and ends the request that
 //! the call has begun. While the original runs, no frame of ours is on the stack: tracebacks,
 //! `sys._getframe`, `warnings` with a stack level and `logging` find the same as without us. Hooks
-//! are never removed.
+//! in place are removed when the program has ended, behind its exit handlers, and no earlier.
 //!
 //! Missing on purpose: the list of hooked functions (python/dashcam/_integrations); class and
 //! static methods.
@@ -91,6 +91,13 @@ pub fn hooked<'py>(
     failed: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     stand_in::new(function, made(before, after, failed, None))
+}
+
+/// The program has ended: hooks hold nothing of it any more, so that it is finalized as without us.
+#[pyfunction]
+pub fn remove_hooks(_py: Python<'_>) {
+    // SAFETY: the GIL is held.
+    unsafe { in_place::remove_all() };
 }
 
 /// Makes the types.

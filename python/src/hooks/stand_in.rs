@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::actions::{Arguments, Hook, Original, PyMethod_New};
+use super::actions::{Arguments, Hook, Original, Part, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::kept::word;
@@ -62,8 +62,8 @@ pub(super) fn new<'py>(
     function: &Bound<'py, PyAny>,
     mut hook: Hook,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !hook.around.is_null() {
-        hook.plain = function.clone().into_ptr();
+    if !hook.around.is_none() {
+        hook.plain = Part::new(function.clone().into_ptr());
     }
     let original = Original { function: function.as_ptr(), past: None };
     make(function.py(), STAND_IN.get(), original, Some(hook))
@@ -154,7 +154,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let (stand_in, class) = (&*object.cast::<StandIn>(), ffi::Py_TYPE(object));
         let_go(object, stand_in.weak);
         for part in stand_in.hook.iter().flat_map(Hook::parts) {
-            ffi::Py_XDECREF(part);
+            part.release();
         }
         ffi::Py_DECREF(stand_in.original.function);
         ffi::PyObject_GC_Del(object.cast());
@@ -170,7 +170,8 @@ unsafe extern "C" fn traverse(
     // SAFETY: called by the collector with a `StandIn`, under the GIL.
     unsafe {
         let stand_in = &*object.cast::<StandIn>();
-        let parts = stand_in.hook.as_ref().map_or([null_mut(); 5], Hook::parts);
+        let parts =
+            stand_in.hook.as_ref().map_or([null_mut(); 5], |hook| hook.parts().map(Part::get));
         match visit_all(&parts, visit, arg) {
             0 => visit_all(&[stand_in.original.function, ffi::Py_TYPE(object).cast()], visit, arg),
             stop => stop,

@@ -67,8 +67,8 @@ unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     unsafe { awaited_type::next(passing(object)) }
 }
 
-/// A method of the `Passing`, or of a wrapper of the coroutine's, which refuses wrong arguments in its
-/// own words.
+/// A method of the `Passing`, or of a wrapper of the coroutine's, which refuses wrong arguments in
+/// its own words.
 ///
 /// Safety: called by CPython with the GIL and a `Wrapper`; the arguments are the caller's.
 unsafe fn forward(

@@ -47,7 +47,7 @@ const LONGEST_KEPT: isize = 4_096;
 const LONGEST_COMMAND: usize = 32;
 
 /// Classes of cursors whose own `execute` is hooked: what is above them records nothing. Each is
-/// owned, and never freed.
+/// owned until the program has ended.
 static CURSORS: [AtomicPtr<ffi::PyTypeObject>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
 
 /// The arguments of a hooked method.
@@ -145,7 +145,7 @@ fn shaped(recorder: &Recorder, statement: &Bound<'_, PyString>) -> PyResult<Opti
 /// Whether the class of a cursor is one whose own functions are hooked.
 fn is_hooked(cursor: &Bound<'_, PyAny>) -> bool {
     let is = |class: *mut ffi::PyTypeObject| {
-        // SAFETY: the GIL is held; types of the list are never freed.
+        // SAFETY: the GIL is held; of the type in the list only the address is compared.
         !class.is_null()
             && unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(cursor.as_ptr()), class) != 0 }
     };
@@ -162,6 +162,16 @@ pub fn cursor_is_hooked(class_: Bound<'_, pyo3::types::PyType>) {
             Err(other) if other == raw => return,
             Err(_) => {}
         }
+    }
+}
+
+/// The program has ended: its classes are released.
+#[pyfunction]
+pub fn release_cursors(_py: Python<'_>) {
+    for place in &CURSORS {
+        let class = place.swap(null_mut(), Ordering::AcqRel);
+        // SAFETY: the GIL is held; the reference was the list's.
+        unsafe { ffi::Py_XDECREF(class.cast()) };
     }
 }
 

@@ -63,7 +63,7 @@ use span::Spans;
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
 pub use awaited::{handling, seen};
-pub use calls::cursor_is_hooked;
+pub use calls::{cursor_is_hooked, release_cursors};
 pub use handed::work;
 pub use quick::{names_path, names_route};
 pub use request::{
