@@ -128,6 +128,9 @@ def _before_exit(native: Any) -> None:
     _under_gil.end()
     kind = getattr(sys, "last_type", None)
     native.before_exit(getattr(kind, "__name__", "") or "")
+    # What remains of us must not keep the program's objects from being finalized.
+    global _when
+    _when = None
     native.remove_hooks()
     native.release_cursors()
 
