@@ -147,6 +147,7 @@ def services() -> dict[str, Service]:
     found |= {f"ends {how}": Service(["ends.py", how.replace(" ", "_")], {}) for how in _ENDS}
     found["children"] = Service(["children.py"], {})
     found["clients"] = Service(["clients.py"], {})
+    found["databases"] = Service(["databases.py"], {})
     found["celery"] = Service(["celery_tasks.py"], {}, ["celery"])
     found["grpc"] = Service(["grpc_calls.py"], {}, ["grpc"])
     return found
