@@ -86,7 +86,7 @@ MOST_LINES_OF_FUNCTION = 70
 # Files and functions over these, with their lines and why they are not divided. A number only gets
 # smaller, and an entry goes when it is not needed any more.
 LONG = {
-    "crates/format/src/record.rs::decode": (73, "one arm for each kind of record"),
+    "crates/format/src/record.rs::decode": (72, "one arm for each kind of record"),
     "crates/samplers/src/python_stacks/published.rs::words_of": (74, "a test's table: one line a word"),
     "crates/sim/src/engine/ops.rs::begin_shared": (72, "one arm for each operation"),
     "crates/sim/src/engine/step.rs::carry_out": (74, "one arm for each step"),

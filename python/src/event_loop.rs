@@ -55,7 +55,12 @@ static GREENLETS: StaticRef<Py<PyAny>> = StaticRef::empty();
 /// The address of the task or greenlet that runs on this thread, 0 when a loop runs a callback
 /// instead; None when no loop runs here.
 pub fn running_task(py: Python<'_>) -> Option<u64> {
-    asyncio_task(py).or_else(|| greenlet(py))
+    asyncio_task(py).or_else(|| greenlet(py).inspect(|_| refuse_contexts()))
+}
+
+fn refuse_contexts() {
+    #[cfg(Py_3_14)]
+    crate::contexts::refuse();
 }
 
 /// The address of the greenlet that runs on this thread, unless it is the thread's own.
@@ -126,5 +131,7 @@ fn look(py: Python<'_>) -> Option<&Asyncio> {
     if let Ok(kind) = module.getattr(word!(py, "Task")) {
         dashcam::set_asyncio_running(RunningTasks { by_loop, kind: kind.into_ptr() as usize });
     }
+    #[cfg(Py_3_14)]
+    crate::names::watch_contexts(py);
     Some(ASYNCIO.get_or_make(|| Asyncio { running_loop, running_task }))
 }

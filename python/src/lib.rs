@@ -14,6 +14,8 @@
 
 mod alone;
 mod call;
+#[cfg(Py_3_14)]
+mod contexts;
 mod disguise;
 mod event_loop;
 mod hooks;

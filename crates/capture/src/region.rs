@@ -156,6 +156,7 @@ fn newest_in_block(block: &[u64]) -> u64 {
             Record::Gc { end_ns, .. } | Record::Task { end_ns, .. } => end_ns,
             Record::Sample(sample) => sample.t_ns,
             Record::Wake(wake) => wake.t_ns,
+            Record::Suspension(one) => one.in_ns,
             Record::OffCpu { in_ns, .. } if in_ns != STILL_OUT => in_ns,
             _ => 0,
         };

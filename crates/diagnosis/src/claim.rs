@@ -75,6 +75,8 @@ pub struct Claim {
     pub inferred: bool,
     /// No sample saw what the request's task awaited: it is what other requests of its name did.
     pub by_fellows: bool,
+    /// Begin and end of the await are known exactly: the interpreter reported them.
+    pub suspended: bool,
     /// It is what another thread did, and the request was blocked here and waited for that; else 0.
     pub waiter: u32,
     /// The id of the rule that claims it.
@@ -95,6 +97,7 @@ impl Claim {
             seen: segment.sampled,
             inferred: false,
             by_fellows: false,
+            suspended: false,
             waiter: 0,
             rule: NO_RULE,
         }
@@ -119,6 +122,14 @@ pub struct Slice<'c> {
     pub segment: Segment<'c>,
     /// The claim.
     pub claim: Claim,
+}
+
+impl Slice<'_> {
+    /// Whether its begin and end are known exactly: by switch records of its thread, or because the
+    /// interpreter reported when the request's task was suspended.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.segment.exact || self.claim.suspended
+    }
 }
 
 /// A claimed segment of a slow request with its part of the excess.

@@ -24,6 +24,7 @@
 //!  Wake          t | id of the waker                         name: tid, flags: see `wake`
 //!  Again         tid | a Span, RequestBegin, RequestEnd or Gc of that thread, without attributes:
 //!                the sampler's second copy of the record of a long event
+//!  Suspension    out | in | request
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
@@ -34,6 +35,7 @@ use crate::block::unpack_pair;
 use crate::metric::Metric;
 use crate::native::NativeStack;
 use crate::off_cpu;
+use crate::suspension::Suspension;
 use crate::trace::{Link, Trace};
 use crate::wake::Wake;
 
@@ -80,6 +82,7 @@ pub enum Record<'a> {
     },
     Sample(Sample),
     Await(Await),
+    Suspension(Suspension),
     Metric(Metric<'a>),
     Trace(Trace, Attributes<'a>),
     Link(Link, Attributes<'a>),
@@ -136,10 +139,8 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
     let body = words.get(1..len)?;
     let record = match head as u8 {
         1 => {
-            let [t_ns, request, rest @ ..] = body else {
-                return None;
-            };
-            Record::Event { name, t_ns: *t_ns, request: *request, attributes: Attributes(rest) }
+            let &[t_ns, request, ref rest @ ..] = body else { return None };
+            Record::Event { name, t_ns, request, attributes: Attributes(rest) }
         }
         2 => {
             let (begin_ns, end_ns, request, attributes) = interval(body)?;
@@ -197,6 +198,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             let (tid, record) = body.split_first()?;
             Record::Again { tid: *tid as u32, record }
         }
+        18 => Record::Suspension(Suspension::decode(body)?),
         kind => Record::Foreign { kind },
     };
     Some((len, record))
@@ -281,7 +283,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 19) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 20) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

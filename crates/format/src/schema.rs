@@ -14,5 +14,5 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""trace":["t_ns","request","trace_high","trace_low","span","parent","attributes"],"#,
     r#""link":["t_ns","request","span","trace_high","trace_low","linked_span","attributes"],"#,
     r#""native_stack":["t_ns","tid","offset","code:32|line:32 ..."],"wake":["t_ns","waker"],"#,
-    r#""again":["tid","record"]}}"#
+    r#""again":["tid","record"],"suspension":["out_ns","in_ns","request"]}}"#
 );

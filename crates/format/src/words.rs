@@ -39,6 +39,7 @@ pub enum Kind {
     NativeStack = 15,
     Wake = 16,
     Again = 17,
+    Suspension = 18,
 }
 
 /// Flags of the header word, per kind.

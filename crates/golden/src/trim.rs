@@ -114,6 +114,7 @@ fn last_ns(record: &Record<'_>) -> Option<u64> {
         Record::RequestBegin { started_ns, .. } => Some(*started_ns),
         Record::Wake(wake) => Some(wake.t_ns),
         Record::Await(seen) => Some(seen.t_ns),
+        Record::Suspension(one) => Some(one.in_ns),
         _ => None,
     }
 }

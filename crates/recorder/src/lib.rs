@@ -13,6 +13,7 @@
 //! What is missing on purpose: reading the recording (snapshot, capture), and when to capture
 //! (trigger).
 
+mod contexts;
 mod current;
 mod failures;
 mod install;
@@ -30,6 +31,7 @@ mod thread;
 pub mod traces;
 mod twice;
 
+pub use contexts::{context_switch_missed, context_switched};
 pub use current::{current, is_on, on_epoch, on_epoch_or, pause, resume, sleep};
 pub use failures::{
     ask_postponed, set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES,

@@ -428,6 +428,7 @@ fn append(sink: &impl Sink, request: u64, stood: &Stood, holder: Holder, now: u6
         timeout_ns: one.timeout_ns,
     };
     sink.append(&record.encode(), now);
+    sink.recorder().open_requests().task_sampled(request, now);
 }
 
 fn is_socket(kind: FdKind) -> bool {

@@ -73,6 +73,15 @@ pub fn current(_py: Python<'_>) -> u64 {
     }
 }
 
+/// The time between two contexts of one request is recorded from now on; see `contexts`. The caller
+/// has no exception set.
+#[cfg(Py_3_14)]
+pub fn watch_contexts(_py: Python<'_>) {
+    if let Some(variable) = CURRENT.get() {
+        crate::contexts::watch(variable.as_ptr());
+    }
+}
+
 /// The id of the request this context works for, if that is open; else 0. A request that ended in a
 /// destructor, or in another context, is still this context's current one: new spans and events are
 /// not part of it. Cost: as `current`, and two loads.
@@ -106,6 +115,8 @@ pub fn set_current(py: Python<'_>, id: u64) {
         ffi::Py_XDECREF(token);
         ffi::Py_XDECREF(value);
     }
+    #[cfg(Py_3_14)]
+    crate::contexts::is_of(id);
 }
 
 /// As `set_current`; returns the request that was current before. No token is kept: it would hold

@@ -1,7 +1,8 @@
 """`dashcam attach` on servers that never saw dashcam, while they serve: no request fails, no response
 changes, and a capture afterwards has the right cause.
 
-DASHCAM_ATTACHES sets how often each server is attached to and detached from.
+DASHCAM_ATTACHES sets how often each server is attached to and detached from; tools/attach_cycles
+runs this on every interpreter and prints what `Pauses` records.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import importlib.util
 import json
 import os
 import random
+import re
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import pytest
 from conftest import DASHCAM, PATIENCE_S, Bench, blames, free_port, get, wait_for
@@ -105,6 +107,29 @@ class Load:
         return self.wrong
 
 
+class Pauses:
+    """What attaching cost the process, in ms, as the command prints it."""
+
+    PRINTED = re.compile(r"stopped for ([\d.]+) ms, its thread held for ([\d.]+) ms")
+
+    def __init__(self) -> None:
+        self.stopped, self.held = list[float](), list[float]()
+
+    def add(self, printed: str) -> None:
+        """Takes the line of one attach."""
+        found = self.PRINTED.search(printed)
+        assert found, printed
+        self.stopped.append(float(found[1]))
+        self.held.append(float(found[2]))
+
+    def record(self, record_property: Callable[[str, object], None], answers: int) -> None:
+        """Into the JUnit file."""
+        record_property("cycles", len(self.stopped))
+        record_property("answers", answers)
+        record_property("stopped_ms", " ".join(map(str, self.stopped)))
+        record_property("held_ms", " ".join(map(str, self.held)))
+
+
 class Server:
     """A server, and the process in it that serves."""
 
@@ -135,18 +160,19 @@ def server(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 @pytest.mark.seconds(3000)
-def test_no_request_fails_while_it_is_attached_to_and_detached_from(bench: Bench, server: Server) -> None:
+def test_no_request_fails_while_it_is_attached_to_and_detached_from(
+        bench: Bench, server: Server, record_property: Callable[[str, object], None]) -> None:
     load = Load(server.port)
     pid = str(server.pid)
-    held = []
+    pauses = Pauses()
     for turn in range(ATTACHES):
         attached = bench.dashcam("attach", pid, "--slow", "30s", "--service", f"turn{turn}", "--out", "turns")
         assert (attached.returncode, attached.stderr) == (0, ""), attached
-        held.append(attached.stdout.rpartition("stopped for ")[2])
+        pauses.add(attached.stdout)
         seen = load.answers
         wait_for("answers", lambda seen=seen: load.answers > seen + 3)
         assert bench.dashcam("detach", pid).returncode == 0
-    print(f"{pid}: " + "".join(held))
+    pauses.record(record_property, load.answers)
     assert bench.dashcam("attach", pid, "--slow", "200ms", "--out", "captures").returncode == 0
     assert get(server.port, "/item/slow") == "item slow"
     wait_for("a capture", bench.captures)
@@ -159,10 +185,11 @@ def test_no_request_fails_while_it_is_attached_to_and_detached_from(bench: Bench
 
 
 @pytest.mark.seconds(3000)
-def test_an_attacher_killed_at_any_moment_harms_no_request(bench: Bench) -> None:
-    server = Server(bench, "gunicorn-gthread")
+@pytest.mark.parametrize("name", ["gunicorn-gthread", "uvicorn"])
+def test_an_attacher_killed_at_any_moment_harms_no_request(bench: Bench, name: str) -> None:
+    server = Server(bench, name)
     load, chance = Load(server.port), random.Random(0x5EED)
-    for _ in range(4 * ATTACHES):
+    for _ in range(2 * ATTACHES):
         attacher = bench.start([DASHCAM, "attach", str(server.pid)])
         time.sleep(chance.uniform(0, 0.06))
         attacher.kill()
@@ -237,3 +264,26 @@ def test_a_program_that_forks_all_the_time_is_attached_to_once(bench: Bench) -> 
     (bench.folder / "end").touch()
     out, err = program.communicate(timeout=PATIENCE_S)
     assert program.returncode == 0 and int(out) > 0, err
+
+
+def test_a_call_in_c_that_keeps_the_gil_for_seconds_only_delays(bench: Bench) -> None:
+    """The request is taken between two calls, and no call is cut short."""
+    bench.write("counts.py", """
+        import os, sys, time
+        print("up", flush=True)
+        results = set()
+        calls = 0
+        while not os.path.exists("end"):
+            results.add(sum(range(30_000_000)))
+            calls += 1
+        print(calls, results == {449999985000000}, flush=True)
+    """)
+    program = bench.start([sys.executable, "counts.py"])
+    assert program.stdout is not None and program.stdout.readline() == "up\n"
+    for _ in range(ATTACHES):
+        attached = bench.dashcam("attach", str(program.pid))
+        assert (attached.returncode, attached.stderr) == (0, ""), attached
+        assert bench.dashcam("detach", str(program.pid)).returncode == 0
+    (bench.folder / "end").touch()
+    out, err = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 0 and out.endswith(" True\n"), (out, err)

@@ -264,6 +264,7 @@ impl BlockReader {
             Record::Sample(_)
             | Record::NativeStack(_)
             | Record::Await(_)
+            | Record::Suspension(_)
             | Record::Wake(_)
             | Record::OffCpu { .. } => self.observed.take(capture, record),
             Record::Metric(metric) => {
@@ -388,6 +389,7 @@ fn complete(
     for awaits in capture.awaits.values_mut() {
         awaits.sort_by_key(|a| (a.t_ns, a.task));
     }
+    capture.suspensions.values_mut().for_each(|rows| rows.sort_by_key(|s| s.out_ns));
     let end_ns = capture.meta.to_ns;
     capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
     mend_switches(capture);

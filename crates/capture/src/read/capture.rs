@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use format::record::{Await, Sample};
+use format::suspension::Suspension;
 use format::wake::Wake;
 
 use super::meta::Meta;
@@ -87,6 +88,9 @@ pub struct Capture {
     pub samples: HashMap<u32, Vec<Sample>>,
     /// Awaits of tasks of event loops, by request id, by time; 0: tasks that requests wait for.
     pub awaits: HashMap<u64, Vec<Await>>,
+    /// Times in which no code of a request ran on its event loop, by request id, by time: only
+    /// those in which its task was sampled, and from CPython 3.14 on.
+    pub suspensions: HashMap<u64, Vec<Suspension>>,
     /// Off-CPU intervals by thread id, by time. Those without a CPU are inferred from CPU clocks,
     /// since their records are lost.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,

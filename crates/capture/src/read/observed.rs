@@ -17,6 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use format::block::{BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEADER_WORDS};
 use format::record::{decode, Await, Record, Sample};
+use format::suspension::Suspension;
 use format::wake::Wake;
 
 use super::capture::Capture;
@@ -151,6 +152,9 @@ impl Observed {
             Record::Sample(sample) => capture.samples.entry(sample.tid).or_default().push(sample),
             Record::NativeStack(stack) => self.native.push(native::Row::of(stack)),
             Record::Await(seen) => capture.awaits.entry(seen.request).or_default().push(seen),
+            Record::Suspension(one) => {
+                capture.suspensions.entry(one.request).or_default().push(one);
+            }
             Record::Wake(wake) => capture.wakes.entry(wake.tid).or_default().push(wake),
             Record::OffCpu { tid, preempted, out_ns, in_ns, cpu } => {
                 let row = OffCpu { out_ns, in_ns, preempted, cpu };
@@ -171,6 +175,7 @@ impl Observed {
             }
         }
         capture.awaits = HashMap::new();
+        capture.suspensions = HashMap::new();
         capture.wakes = HashMap::new();
         self.native = Vec::new();
     }
@@ -342,6 +347,7 @@ pub fn extent(record: &Record<'_>) -> Option<(u64, u64, usize)> {
         Record::OffCpu { out_ns, in_ns, .. } => (out_ns, in_ns, size_of::<OffCpu>()),
         Record::Wake(wake) => (wake.t_ns, wake.t_ns, size_of::<Wake>()),
         Record::Await(seen) => (seen.t_ns, seen.t_ns, size_of::<Await>()),
+        Record::Suspension(one) => (one.out_ns, one.in_ns, size_of::<Suspension>()),
         Record::NativeStack(stack) => {
             let bytes = size_of::<native::Row>() + 8 * stack.words().count();
             (stack.t_ns, stack.t_ns, bytes)

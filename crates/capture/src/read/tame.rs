@@ -38,6 +38,9 @@ pub fn tame(capture: &mut Capture) {
     for row in capture.awaits.values_mut().flatten() {
         [&mut row.t_ns, &mut row.timeout_ns].into_iter().for_each(cut);
     }
+    for row in capture.suspensions.values_mut().flatten() {
+        [&mut row.out_ns, &mut row.in_ns].into_iter().for_each(cut);
+    }
     for row in &mut capture.threads {
         cut(&mut row.start_ns);
         row.end_ns.iter_mut().for_each(cut);

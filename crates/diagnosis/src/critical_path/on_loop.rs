@@ -89,7 +89,7 @@ pub fn of_segment<'c>(
         out.push(Slice { segment, claim });
         return;
     }
-    for (part, row) in line.cut(&segment) {
+    for (part, row, is_exact) in line.cut(&segment) {
         let suspended = |row: &&Await| !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
         let unseen = row.is_none();
         let Some(row) = row.filter(suspended) else {
@@ -101,6 +101,8 @@ pub fn of_segment<'c>(
         };
         let estimate = Segment { exact: false, state: State::Wait, ..part };
         let claim = causes::awaited(cx, &line.whole(row), &estimate);
+        // One sample of a task that did not move since, and until then, is enough.
+        let claim = Claim { suspended: is_exact, seen: claim.seen || is_exact, ..claim };
         out.push(Slice { claim, segment: estimate });
     }
 }

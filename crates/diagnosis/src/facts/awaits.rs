@@ -4,8 +4,10 @@
 //! task nearest to each moment says what that time was. Of several tasks awaited at once the one
 //! seen longest counts: it is the one that was waited for in the end.
 //!
-//! What it promises: an await's begin and end are known to the sampling period only. What is
-//! missing on purpose: an await that no sample saw (a request within its usual time).
+//! What it promises: an await's begin and end are known to the sampling period only, except where
+//! the interpreter reported when no code of the request ran (CPython 3.14 and later): what samples
+//! within such a time agree on, the task awaited for all of it. What is missing on purpose: an
+//! await that no sample saw (a request within its usual time).
 
 use std::collections::HashMap;
 
@@ -14,6 +16,7 @@ use analysis::requests::Judged;
 use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::{Await, TARGET_IS_NAME};
+use format::suspension::Suspension;
 use format::wait::AwaitKind;
 
 use crate::context::Context;
@@ -24,6 +27,34 @@ pub struct AwaitTimeline<'c> {
     seen: Vec<&'c Await>,
     /// Begin and end of the request.
     span_ns: (u64, u64),
+    /// Awaits whose begin and end are known exactly; by time, disjoint.
+    exact: Vec<Exact<'c>>,
+}
+
+/// A part of a segment, the sample that says what the task awaited then, and whether it did so for
+/// exactly that time.
+pub(crate) type Part<'c> = (Segment<'c>, Option<&'c Await>, bool);
+
+/// An await from begin to end.
+#[derive(Clone, Copy)]
+struct Exact<'c> {
+    from_ns: u64,
+    to_ns: u64,
+    row: &'c Await,
+}
+
+/// The await of a suspension in which samples saw one and the same.
+fn exact<'c>(seen: &[&'c Await], suspension: &Suspension) -> Option<Exact<'c>> {
+    let Suspension { out_ns: from_ns, in_ns: to_ns, .. } = *suspension;
+    let begin = seen.partition_point(|row| row.t_ns < from_ns);
+    let end = seen.partition_point(|row| row.t_ns < to_ns);
+    let rows = seen.get(begin..end)?;
+    let row = *rows.first()?;
+    // A sample is read after its time: one at the very end may have seen the task behind it.
+    let was_read = row.t_ns + thresholds::clock_slack_ns() <= to_ns;
+    let suspended = !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
+    let is_one = was_read && suspended && rows.iter().all(|other| same(Some(row), Some(other)));
+    is_one.then_some(Exact { from_ns, to_ns, row })
 }
 
 /// An await, and the whole time it was seen for.
@@ -73,11 +104,35 @@ impl<'c> AwaitTimeline<'c> {
                 _ => seen.push(row),
             }
         }
-        AwaitTimeline { seen, span_ns }
+        let suspensions = cx.capture.suspensions.get(&request.row.id).into_iter().flatten();
+        let exact = suspensions.filter_map(|one| exact(&seen, one)).collect();
+        AwaitTimeline { seen, span_ns, exact }
+    }
+
+    /// Cuts a segment where an await is known to begin and end, and elsewhere where the nearest
+    /// sample changes.
+    pub(crate) fn cut(&self, segment: &Segment<'c>) -> Vec<Part<'c>> {
+        let first = self.exact.partition_point(|one| one.to_ns <= segment.from_ns);
+        let inside = self.exact[first..].iter().take_while(|one| one.from_ns < segment.to_ns);
+        let (mut out, mut at) = (Vec::new(), segment.from_ns);
+        let estimate = |from_ns: u64, to_ns: u64, out: &mut Vec<Part<'c>>| {
+            if from_ns < to_ns {
+                let parts = self.by_nearest(&Segment { from_ns, to_ns, ..*segment });
+                out.extend(parts.into_iter().map(|(part, row)| (part, row, false)));
+            }
+        };
+        for Exact { from_ns, to_ns, row } in inside {
+            let (from_ns, to_ns) = ((*from_ns).max(at), (*to_ns).min(segment.to_ns));
+            estimate(at, from_ns, &mut out);
+            out.push((Segment { from_ns, to_ns, ..*segment }, Some(*row), true));
+            at = to_ns;
+        }
+        estimate(at, segment.to_ns, &mut out);
+        out
     }
 
     /// Cuts a segment where the nearest sample changes.
-    pub(crate) fn cut(&self, segment: &Segment<'c>) -> Vec<(Segment<'c>, Option<&'c Await>)> {
+    fn by_nearest(&self, segment: &Segment<'c>) -> Vec<(Segment<'c>, Option<&'c Await>)> {
         let mut out: Vec<(Segment<'c>, Option<&'c Await>)> = Vec::new();
         let mut push = |from_ns: u64, to_ns: u64, row: Option<&'c Await>| {
             let (from_ns, to_ns) = (from_ns.max(segment.from_ns), to_ns.min(segment.to_ns));
@@ -159,6 +214,12 @@ impl<'c> AwaitTimeline<'c> {
 
     /// The whole of the await that `row` is a sample of.
     pub(crate) fn whole(&self, row: &'c Await) -> Awaited<'c> {
+        let known = self.exact.partition_point(|one| one.to_ns <= row.t_ns);
+        if let Some(one) = self.exact.get(known).filter(|one| one.from_ns <= row.t_ns) {
+            let ns = one.to_ns - one.from_ns;
+            let seen_ns = (one.from_ns, one.to_ns);
+            return Awaited { row, least_ns: ns, most_ns: ns, seen_ns, until_ns: one.to_ns };
+        }
         let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
         let alike = |r: &&&'c Await| same(Some(**r), Some(row));
         let first = place - self.seen[..place].iter().rev().take_while(alike).count();

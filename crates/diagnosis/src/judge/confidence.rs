@@ -114,7 +114,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         id: "exact-times.least",
-        measure: |f| Some(at_least(f.part(|w| w.slice.segment.exact), thresholds::exact_part())),
+        measure: |f| Some(at_least(f.part(|w| w.slice.is_exact()), thresholds::exact_part())),
         lowers: |f| likely(why_estimates(f.judge, f.group)),
     },
     Row {
@@ -391,15 +391,16 @@ fn paused(judge: &Material<'_, '_>) -> bool {
 /// Whether pauses of switch records, or gaps in them, are why some of its times are estimates.
 fn blind(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
     let paused = &judge.cx.capture.switches_paused;
-    let segments = group.slices.iter().map(|p| &p.slice.segment).filter(|s| !s.exact);
-    let mut lies_in =
-        segments.map(|s| paused.iter().any(|(from, to)| *from < s.to_ns && *to > s.from_ns));
+    let estimates = group.slices.iter().map(|p| &p.slice).filter(|s| !s.is_exact());
+    let mut lies_in = estimates
+        .map(|s| &s.segment)
+        .map(|s| paused.iter().any(|(from, to)| *from < s.to_ns && *to > s.from_ns));
     lies_in.any(|blind| blind)
 }
 
 /// Whether most of what is an estimate in it is of requests on an event loop.
 fn mostly_on_loops(judge: &Material<'_, '_>, group: &Group<'_>) -> bool {
-    let estimates = group.slices.iter().filter(|p| !p.slice.segment.exact);
+    let estimates = group.slices.iter().filter(|p| !p.slice.is_exact());
     let (mut on_loop, mut all) = (0.0, 0.0);
     for p in estimates {
         all += p.excess_ns;

@@ -157,7 +157,7 @@ fn interval(judge: &Material<'_, '_>, w: &Weighed<'_>) -> Interval {
         place: groups::place_of(judge.cx, w).or_else(|| place(segment.stack())),
         rule: claim.rule,
         blocker: claim.blocker.map(|c| (c.by, c.tid, place(c.stack))),
-        exact: segment.exact,
+        exact: w.slice.is_exact(),
         seen: claim.seen,
         comparisons: Vec::new(),
     }

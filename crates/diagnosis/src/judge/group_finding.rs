@@ -362,6 +362,11 @@ fn evidence(
         let what = "intervals with exact begin and end from switch records";
         out.push(number(what, exact as f64, "count"));
     }
+    let suspended = group.slices.iter().filter(|p| p.slice.claim.suspended).count();
+    if suspended > 0 {
+        let what = "intervals with exact begin and end from the interpreter";
+        out.push(number(what, suspended as f64, "count"));
+    }
     if let Some(used) = usage(judge, group) {
         let share = (100.0 * share_of_kernel(used)).round();
         out.push(number("kernel's share of the CPU time around the longest interval", share, "%"));

@@ -5,6 +5,7 @@ mod a_child_that_has_not_run_its_program;
 mod a_mapped_file_is_read_page_by_page;
 mod a_verdict_is_a_pure_function_of_the_capture;
 mod awaits_that_outlast_what_kept_the_loop;
+mod awaits_with_exact_times;
 mod callers_of_libraries_and_helpers;
 mod calls_in_a_loop_and_holders_of_pools;
 mod calls_to_other_services_are_quoted;

@@ -44,6 +44,8 @@ fn owned(capture: &Capture, out: &mut Vec<String>) {
     }
     let awaits = capture.awaits.values().flatten().filter(|a| capture.owns(a.t_ns));
     out.extend(awaits.map(|a| format!("await {} {} {:?}", a.request, a.t_ns, a.kind)));
+    let suspensions = capture.suspensions.values().flatten().filter(|s| capture.owns(s.in_ns));
+    out.extend(suspensions.map(|s| format!("{s:?}")));
     let wakes = capture.wakes.values().flatten().filter(|w| capture.owns(w.t_ns));
     out.extend(wakes.map(|w| format!("wake {} {}", w.tid, w.t_ns)));
     for (tid, rows) in &capture.off_cpu {

@@ -70,6 +70,11 @@ struct Slot {
     traced: AtomicU64,
     /// Ids that came from outside: trace high, trace low, span, parent, flags of the record.
     trace: [AtomicU64; 5],
+    /// When its loop's thread left its context last, and when the sampler last wrote what its task
+    /// awaits. Relaxed: the first is the loop's thread's own; a sample that is seen late costs one
+    /// record.
+    left_ns: AtomicU64,
+    sampled_ns: AtomicU64,
     /// Other threads that work for it; a hint for the sampler, so nothing depends on their order.
     helpers: [AtomicU32; HELPERS],
 }
@@ -133,6 +138,8 @@ impl OpenTable {
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
             slot.failed.store(0, Ordering::Relaxed);
             slot.traced.store(0, Ordering::Relaxed);
+            slot.left_ns.store(0, Ordering::Relaxed);
+            slot.sampled_ns.store(0, Ordering::Relaxed);
             slot.helpers.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             self.high.fetch_max(index + 1, Ordering::Relaxed);
             let id = (serial << 12) | index as u64;
@@ -174,6 +181,37 @@ impl OpenTable {
         }
         // Relaxed: a reader that misses it sees it at its next walk.
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
+    }
+
+    /// Stores that the sampler wrote at `now_ns` what the request's task awaits.
+    pub fn task_sampled(&self, id: u64, now_ns: u64) {
+        if let Some(slot) = self.slot(id) {
+            slot.sampled_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The calling thread leaves a context of the request.
+    pub(crate) fn context_left(&self, id: u64, now_ns: u64) {
+        if let Some(slot) = self.on_own_loop(id) {
+            slot.left_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The calling thread enters a context of the request. Since when the request's task was
+    /// suspended, if it was sampled since.
+    pub(crate) fn context_entered(&self, id: u64) -> Option<u64> {
+        let slot = self.on_own_loop(id)?;
+        let left_ns = slot.left_ns.load(Ordering::Relaxed);
+        slot.left_ns.store(0, Ordering::Relaxed);
+        (left_ns != 0 && slot.sampled_ns.load(Ordering::Relaxed) >= left_ns).then_some(left_ns)
+    }
+
+    /// The slot of a request on an event loop of the calling thread.
+    fn on_own_loop(&self, id: u64) -> Option<&Slot> {
+        let slot = self.slot(id)?;
+        let (_, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
+        let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
+        (on_loop && tid == sys::thread::cached_tid()).then_some(slot)
     }
 
     /// Stores that the calling thread works for a request, or, with `done`, no longer does.
