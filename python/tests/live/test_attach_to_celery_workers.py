@@ -1,57 +1,66 @@
 """`dashcam attach` on a Celery worker process that never saw dashcam, while it works: no task fails,
 no result changes, and a capture afterwards has the right cause.
 
-The broker is a folder of files. DASHCAM_ATTACHES sets how often the worker is attached to and
+The broker is a folder of files, and so are the results; both are renamed when they are whole, since
+Celery's own transport and backend for files let others read half of one.
+DASHCAM_ATTACHES sets how often the worker is attached to and
 detached from.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from conftest import DASHCAM, PATIENCE_S, Bench, blames, wait_for
 from test_attach_to_servers_under_load import ATTACHES, Load, Pauses, children_of, is_recorded
 
 WORK = """
-    import time
+    import os, time
     from celery import Celery
-    app = Celery("shop", broker="filesystem://", backend="file://FOLDER/results")
+    app = Celery("shop", broker="filesystem://")
     app.conf.broker_transport_options = OPTIONS
     def backoff(): time.sleep(0.4)
-    @app.task(name="shop.item")
-    def item(name):
+    @app.task(name="shop.item", ignore_result=True)
+    def item(name, result):
         if name == "slow": backoff()
-        return "item " + name
+        with open(result + ".half", "w") as file: file.write("item " + name)
+        os.rename(result + ".half", result)
 """
 
 
 class Queue(Load):
-    """Clients that send tasks all the time; what was not as expected is kept."""
+    """A client that sends tasks all the time; what was not as expected is kept."""
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    def __init__(self, app: Any, folder: Path) -> None:
+        self.app, self.folder, self.sent = app, folder, itertools.count()
         super().__init__(port=0, clients=1)
 
     def ask(self, name: str) -> None:
         while not self.ended.is_set():
-            try:
-                result = self.result(name)
-            except Exception as error:  # noqa: BLE001 whatever the client makes of it
-                result = repr(error)
+            result = self.result(name)
             if result != f"item {name}":
                 self.wrong.append(result)
             self.answers += 1
             time.sleep(0.005)
 
     def result(self, name: str) -> str:
-        """What the worker makes of one task."""
-        sent = self.app.send_task("shop.item", [name])
-        return str(sent.get(timeout=PATIENCE_S, interval=0.01))
+        """What the worker makes of one task; "" after a long time without."""
+        path = self.folder / "results" / f"{next(self.sent)}"
+        self.app.send_task("shop.item", [name, str(path)])
+        for whole in (self.folder / "sent").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # renamed by the other client
+                whole.rename(self.folder / "queue" / whole.name)
+        end = time.monotonic() + PATIENCE_S
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.005)
+        return path.read_text("utf-8") if path.exists() else ""
 
 
 class Worker:
@@ -59,18 +68,16 @@ class Worker:
 
     def __init__(self, bench: Bench) -> None:
         celery = pytest.importorskip("celery")
-        for folder in ("queue", "control", "results"):
-            (bench.folder / folder).mkdir()
-        queue = str(bench.folder / "queue")
-        options = {"data_folder_in": queue, "data_folder_out": queue, "polling_interval": 0.01,
-                   "control_folder": str(bench.folder / "control")}
-        code = WORK.replace("FOLDER", str(bench.folder)).replace("OPTIONS", repr(options))
-        bench.write("work.py", code)
+        folder = {name: str(bench.folder / name) for name in ("sent", "queue", "control", "results")}
+        for path in folder.values():
+            Path(path).mkdir()
+        options = {"data_folder_in": folder["queue"], "polling_interval": 0.01, "control_folder": folder["control"]}
+        bench.write("work.py", WORK.replace("OPTIONS", repr({**options, "data_folder_out": folder["queue"]})))
         self.process = bench.start([sys.executable, "-m", "celery", "-A", "work", "worker", "--concurrency", "1",
                                     "--without-gossip", "--without-mingle", "--without-heartbeat"])
-        app = celery.Celery("client", broker="filesystem://", backend=f"file://{bench.folder}/results")
-        app.conf.broker_transport_options = options
-        self.load = Queue(app)
+        app = celery.Celery("client", broker="filesystem://")
+        app.conf.broker_transport_options = {**options, "data_folder_out": folder["sent"]}
+        self.load = Queue(app, bench.folder)
         wait_for("the first results", lambda: self.load.answers > 3)
         self.pid = str(children_of(self.process.pid)[0])
 
@@ -82,7 +89,7 @@ class Worker:
 
 @pytest.mark.seconds(3000)
 def test_no_task_fails_while_its_worker_is_attached_to_and_detached_from(
-        bench: Bench, record_property: Callable[[str, object], None]) -> None:
+        bench: Bench, request: pytest.FixtureRequest) -> None:
     worker, pauses = Worker(bench), Pauses()
     for turn in range(ATTACHES):
         attached = bench.dashcam("attach", worker.pid, "--slow", "30s", "--service", f"turn{turn}", "--out", "turns")
@@ -90,7 +97,7 @@ def test_no_task_fails_while_its_worker_is_attached_to_and_detached_from(
         pauses.add(attached.stdout)
         worker.works_on()
         assert bench.dashcam("detach", worker.pid).returncode == 0
-    pauses.record(record_property, worker.load.answers)
+    pauses.record(request, worker.load.answers)
     assert bench.dashcam("attach", worker.pid, "--slow", "200ms", "--out", "captures").returncode == 0
     assert worker.load.result("slow") == "item slow"
     wait_for("a capture", bench.captures)

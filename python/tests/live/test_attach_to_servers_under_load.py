@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Iterator
 
 import pytest
 from conftest import DASHCAM, PATIENCE_S, Bench, blames, free_port, get, wait_for
@@ -122,12 +122,11 @@ class Pauses:
         self.stopped.append(float(found[1]))
         self.held.append(float(found[2]))
 
-    def record(self, record_property: Callable[[str, object], None], answers: int) -> None:
-        """Into the JUnit file."""
-        record_property("cycles", len(self.stopped))
-        record_property("answers", answers)
-        record_property("stopped_ms", " ".join(map(str, self.stopped)))
-        record_property("held_ms", " ".join(map(str, self.held)))
+    def record(self, request: pytest.FixtureRequest, answers: int) -> None:
+        """Into the JUnit file, as properties of the test."""
+        request.node.user_properties += [
+            ("cycles", len(self.stopped)), ("answers", answers),
+            ("stopped_ms", " ".join(map(str, self.stopped))), ("held_ms", " ".join(map(str, self.held)))]
 
 
 class Server:
@@ -161,7 +160,7 @@ def server(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.mark.seconds(3000)
 def test_no_request_fails_while_it_is_attached_to_and_detached_from(
-        bench: Bench, server: Server, record_property: Callable[[str, object], None]) -> None:
+        bench: Bench, server: Server, request: pytest.FixtureRequest) -> None:
     load = Load(server.port)
     pid = str(server.pid)
     pauses = Pauses()
@@ -172,7 +171,7 @@ def test_no_request_fails_while_it_is_attached_to_and_detached_from(
         seen = load.answers
         wait_for("answers", lambda seen=seen: load.answers > seen + 3)
         assert bench.dashcam("detach", pid).returncode == 0
-    pauses.record(record_property, load.answers)
+    pauses.record(request, load.answers)
     assert bench.dashcam("attach", pid, "--slow", "200ms", "--out", "captures").returncode == 0
     assert get(server.port, "/item/slow") == "item slow"
     wait_for("a capture", bench.captures)
