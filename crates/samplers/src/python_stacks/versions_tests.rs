@@ -26,7 +26,8 @@ fn headers() -> Vec<(u32, PathBuf)> {
     all.filter(|(_, include)| include.join("internal/pycore_interp.h").exists()).collect()
 }
 
-fn printed_by_the_headers(include: &Path, what: &str) -> Option<String> {
+/// `flags`: for the compiler.
+fn printed_by_the_headers(include: &Path, flags: &[&str], what: &str) -> Option<String> {
     static BUILT: AtomicUsize = AtomicUsize::new(0);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("layout_check.c");
     let number = BUILT.fetch_add(1, Ordering::Relaxed);
@@ -34,6 +35,7 @@ fn printed_by_the_headers(include: &Path, what: &str) -> Option<String> {
     let program = std::env::temp_dir().join(name);
     let built = Command::new("cc")
         .args(["-w", "-DPy_BUILD_CORE"])
+        .args(flags)
         .arg(format!("-I{}", include.display()))
         .arg(format!("-I{}", include.join("internal").display()))
         // Debian's pyconfig.h names the machine's own from there.
@@ -53,7 +55,7 @@ fn printed_by_the_headers(include: &Path, what: &str) -> Option<String> {
 #[test]
 fn the_tables_agree_with_the_headers() {
     for (minor, include) in headers() {
-        let Some(text) = printed_by_the_headers(&include, "table") else {
+        let Some(text) = printed_by_the_headers(&include, &[], "table") else {
             println!("skipped {}: no C compiler", include.display());
             continue;
         };
@@ -66,13 +68,38 @@ fn the_tables_agree_with_the_headers() {
     }
 }
 
+/// The words of `_Py_DebugOffsets`.
+fn published_words(include: &Path, flags: &[&str]) -> Option<Vec<u64>> {
+    let text = printed_by_the_headers(include, flags, "published")?;
+    Some(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// The layouts of a free-threaded build, compiled against the same headers, differ in where objects
+/// and frames keep their fields: such a process is refused by the word that says what it is, before
+/// anything else is read.
+#[test]
+fn a_free_threaded_build_is_refused_by_its_own_word() {
+    let mem = Reader::new().expect("a process may read itself");
+    for (minor, include) in headers().into_iter().filter(|(minor, _)| *minor >= 14) {
+        let Some(plain) = published_words(&include, &[]) else { continue };
+        let words = published_words(&include, &["-DPy_GIL_DISABLED=1"]).expect("compiles");
+        assert_ne!(words, plain, "3.{minor}");
+        let (at, version) = (words.as_ptr() as usize, words[1] as u32);
+        assert!(published::is_free_threaded(&mem, at), "3.{minor}");
+        assert!(!published::is_free_threaded(&mem, plain.as_ptr() as usize), "3.{minor}");
+        let table = Layout::of(version).expect("a known version");
+        let refused = published::overlay(&mem, at, version, table).expect_err("refused");
+        let text = refused.to_string();
+        assert!(text.contains("interpreter build is free-threaded, wanted with the GIL"), "{text}");
+    }
+}
+
 /// Each word is where `published` expects it.
 #[test]
 fn what_the_headers_publish_is_the_table() {
     let mem = Reader::new().expect("a process may read itself");
     for (minor, include) in headers().into_iter().filter(|(minor, _)| *minor >= 14) {
-        let Some(text) = printed_by_the_headers(&include, "published") else { continue };
-        let words: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        let Some(words) = published_words(&include, &[]) else { continue };
         let version = words[1] as u32;
         assert_eq!(version >> 16, 0x0300 | minor, "{}", include.display());
         let table = Layout::of(version).expect("a known version");
