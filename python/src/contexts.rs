@@ -12,7 +12,7 @@
 //!
 //! What it promises: `switched` runs in the middle of CPython's own switch, at times with an
 //! exception set. It allocates nothing, calls no code of the program, raises nothing, and leaves
-//! the exception. About 90 ns for each step of a task, 10 while recording is off.
+//! the exception. 21 ns for a switch, 68 where one of the two contexts has a request.
 //!
 //! What is missing on purpose: greenlets, which switch contexts without a report: once a request
 //! runs in one, no more switches are used. Contexts of subinterpreters. Up to 3.13 there are no
