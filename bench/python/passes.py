@@ -79,8 +79,8 @@ def by_profiler(seconds: float) -> None:
 
     count, rate = figure(r"Captured ([\d,]+) samples"), figure(r"([\d.,]+) samples/sec")
     cpu_s = used.ru_utime + used.ru_stime
-    row("profiling.sampling, 1 kHz", rate, 100 * cpu_s / seconds, cpu_s / max(count, 1) * 1e6,
-        f"{figure(r'[Ee]rror rate: ([\d.]+)'):.1f} %")
+    errors = figure(r"[Ee]rror rate: ([\d.]+)")
+    row("profiling.sampling, 1 kHz", rate, 100 * cpu_s / seconds, cpu_s / max(count, 1) * 1e6, f"{errors:.1f} %")
 
 
 def main() -> None:
