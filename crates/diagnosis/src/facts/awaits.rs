@@ -41,6 +41,9 @@ struct Exact<'c> {
     from_ns: u64,
     to_ns: u64,
     row: &'c Await,
+    /// When it was sampled last: what was awaited had not come by then. At `to_ns` the task ran
+    /// again, which is later where the loop, or the machine, was busy.
+    last_ns: u64,
 }
 
 /// The await of a suspension in which samples saw one and the same.
@@ -54,7 +57,8 @@ fn exact<'c>(seen: &[&'c Await], suspension: &Suspension) -> Option<Exact<'c>> {
     let was_read = row.t_ns + thresholds::clock_slack_ns() <= to_ns;
     let suspended = !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
     let is_one = was_read && suspended && rows.iter().all(|other| same(Some(row), Some(other)));
-    is_one.then_some(Exact { from_ns, to_ns, row })
+    let last_ns = rows.last().map_or(row.t_ns, |last| last.t_ns);
+    is_one.then_some(Exact { from_ns, to_ns, row, last_ns })
 }
 
 /// An await, and the whole time it was seen for.
@@ -121,7 +125,7 @@ impl<'c> AwaitTimeline<'c> {
                 out.extend(parts.into_iter().map(|(part, row)| (part, row, false)));
             }
         };
-        for Exact { from_ns, to_ns, row } in inside {
+        for Exact { from_ns, to_ns, row, .. } in inside {
             let (from_ns, to_ns) = ((*from_ns).max(at), (*to_ns).min(segment.to_ns));
             estimate(at, from_ns, &mut out);
             out.push((Segment { from_ns, to_ns, ..*segment }, Some(*row), true));
@@ -216,9 +220,15 @@ impl<'c> AwaitTimeline<'c> {
     pub(crate) fn whole(&self, row: &'c Await) -> Awaited<'c> {
         let known = self.exact.partition_point(|one| one.to_ns <= row.t_ns);
         if let Some(one) = self.exact.get(known).filter(|one| one.from_ns <= row.t_ns) {
-            let ns = one.to_ns - one.from_ns;
-            let seen_ns = (one.from_ns, one.to_ns);
-            return Awaited { row, least_ns: ns, most_ns: ns, seen_ns, until_ns: one.to_ns };
+            let Exact { from_ns, to_ns, last_ns, .. } = *one;
+            let (least_ns, most_ns) = (last_ns - from_ns, to_ns - from_ns);
+            return Awaited {
+                row,
+                least_ns,
+                most_ns,
+                seen_ns: (from_ns, last_ns),
+                until_ns: to_ns,
+            };
         }
         let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
         let alike = |r: &&&'c Await| same(Some(**r), Some(row));

@@ -80,6 +80,23 @@ fn an_await_ends_where_the_report_says_and_not_between_two_samples() {
     assert!((0.86..0.90).contains(&found[0].share), "{} {text}", found[0].share);
 }
 
+/// The timer of a limit may be late, but never early.
+#[test]
+fn an_await_that_ends_a_little_behind_its_limit_was_ended_by_it() {
+    let found_of = |until: u64| {
+        let mut made = capture(&[100, 300, 480], &[], &[(3, until)]);
+        for rows in made.awaits.values_mut() {
+            rows.iter_mut().for_each(|row| {
+                row.kind = AwaitKind::Event;
+                row.timeout_ns = 485 * MS;
+            });
+        }
+        judged(&made).0
+    };
+    assert_eq!(found_of(498)[0].cause.text(), "sleep");
+    assert_ne!(found_of(482)[0].cause.text(), "sleep");
+}
+
 #[test]
 fn samples_that_disagree_in_one_suspension_are_estimates() {
     let (found, text) = judged(&capture(&[50, 450], &[450], &[(2, 498)]));
