@@ -31,12 +31,14 @@ EPOCH = datetime.datetime(1970, 1, 1)
 S = 10**9
 # Golden captures that are not larger, each tenth of them.
 GOLDEN_BYTES_MAX, GOLDEN_STEP = 60_000, 10
+# Captures that one service alone has.
+ALONE = 4
 
 
-def golden() -> list[bytes]:
-    """Golden captures: many causes, small, one of them damaged."""
+def golden(first: int = 0) -> list[bytes]:
+    """Golden captures: many causes, small, the last one damaged."""
     paths = sorted(path for path in (ROOT / "tests" / "captures").glob("*.dashcam.gz") if path.stat().st_size <= GOLDEN_BYTES_MAX)
-    whole = [path for path in paths if not path.name.startswith("damaged-")][::GOLDEN_STEP]
+    whole = [path for path in paths if not path.name.startswith("damaged-")][first::GOLDEN_STEP]
     return [gzip.decompress(path.read_bytes()) for path in [*whole, paths[0].with_name("damaged-sleep_library-cut-at-60.dashcam.gz")]]
 
 
@@ -57,6 +59,11 @@ def captures(folder: Path, hosts: int = 24) -> int:
         if host % 4 == 0:
             # Another capture of the same process, with the same requests.
             (folder / f"host-{host:02}-again.dashcam").write_bytes(clone(data, capture_id=f"{host:032x}"))
+    # Causes that one service alone has: `show` takes the beginning of their fingerprint.
+    for nth, data in enumerate(golden(GOLDEN_STEP // 2)[:ALONE]):
+        alone = clone(data, host="host-00", service=SERVICES[nth % len(SERVICES)], labels={"version": "1.0"}, pid=900 + nth,
+                      start_epoch_ns=BEGIN_NS + nth * HOUR_NS)
+        (folder / f"host-00-alone-{nth}.dashcam").write_bytes(alone)
     (folder / "cut.dashcam").write_bytes(data[:300])
     (folder / "junk.dashcam").write_bytes(b"junk")
     return len(list(folder.glob("host-*.dashcam")))
