@@ -9,10 +9,10 @@ detached from.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Queue(Load):
     """A client that sends tasks all the time; what was not as expected is kept."""
 
     def __init__(self, app: Any, folder: Path) -> None:
-        self.app, self.folder, self.sent = app, folder, itertools.count()
+        self.app, self.folder, self.sent, self.sending = app, folder, itertools.count(), threading.Lock()
         super().__init__(port=0, clients=1)
 
     def ask(self, name: str) -> None:
@@ -53,9 +53,9 @@ class Queue(Load):
     def result(self, name: str) -> str:
         """What the worker makes of one task; "" after a long time without."""
         path = self.folder / "results" / f"{next(self.sent)}"
-        self.app.send_task("shop.item", [name, str(path)])
-        for whole in (self.folder / "sent").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # renamed by the other client
+        with self.sending:
+            self.app.send_task("shop.item", [name, str(path)])
+            for whole in list((self.folder / "sent").iterdir()):
                 whole.rename(self.folder / "queue" / whole.name)
         end = time.monotonic() + PATIENCE_S
         while not path.exists() and time.monotonic() < end:

@@ -77,7 +77,7 @@ class Load:
 
     def __init__(self, port: int, clients: int = 2) -> None:
         self.port, self.ended, self.answers, self.wrong = port, threading.Event(), 0, list[str]()
-        self.threads = [threading.Thread(target=self.ask, args=(f"n{i}",)) for i in range(clients)]
+        self.threads = [threading.Thread(target=self.ask, args=(f"n{i}",), daemon=True) for i in range(clients)]
         for thread in self.threads:
             thread.start()
 
