@@ -72,8 +72,8 @@ typedef enum dashcam_kind {
 // `DASHCAM_<NAME>`, which take precedence:
 // enabled, service, labels, out, slow, memory, window, post, cooldown, keep, keep_bytes, rate_hz,
 // budget_percent, switches, stacks, metrics_series, threads, on_error, on_metric, openmetrics,
-// signal, per_day, repeat_after, decay, at_exit, hook, explain, rollups, control, otlp,
-// otlp_share, calls, propagate, otel.
+// signal, per_day, repeat_after, decay, at_exit, hook, explain, source_lines, rollups, control,
+// otlp, otlp_share, calls, propagate, otel.
 typedef struct dashcam_setting {
     // Name.
     const char *name;

@@ -12,8 +12,8 @@ use crate::text::{copy_out, slice, text};
 /// `DASHCAM_<NAME>`, which take precedence:
 /// enabled, service, labels, out, slow, memory, window, post, cooldown, keep, keep_bytes, rate_hz,
 /// budget_percent, switches, stacks, metrics_series, threads, on_error, on_metric, openmetrics,
-/// signal, per_day, repeat_after, decay, at_exit, hook, explain, rollups, control, otlp,
-/// otlp_share, calls, propagate, otel.
+/// signal, per_day, repeat_after, decay, at_exit, hook, explain, source_lines, rollups, control,
+/// otlp, otlp_share, calls, propagate, otel.
 #[repr(C)]
 pub struct dashcam_setting {
     /// Name.

@@ -137,6 +137,7 @@ def start(
     at_exit: Literal["slow", "crash", "always", "never"] = "slow",
     hook: str | None = None,
     explain: bool | Literal["on", "off"] = True,
+    source_lines: bool | Literal["on", "off"] = True,
     rollups: bool | Literal["on", "off"] = True,
     control: bool | Literal["on", "off"] = True,
     otlp: str | None = None,
@@ -193,6 +194,8 @@ def start(
     hook: Run for each capture, with its path as the last argument. Accepts a command.
     explain: The verdict on each capture, by the command dashcam in a process of its own. Accepts
         on, off.
+    source_lines: Keeps the lines of source around the places that the verdict names, in the
+        capture. Accepts on, off.
     rollups: Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.
         Accepts on, off.
     control: The control socket: dashcam ps, status, snap and set. Accepts on, off.

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 
 __all__ = [
     "CaptureHead", "Cause", "Evidence", "Loss", "MetricSeries", "OpenSpan", "Place", "Requests", "RequestsOfName",
-    "SettingsInForce", "SlowRequest", "Status", "StreamState", "Summary", "Suspect", "Thread", "Verdict",
+    "SettingsInForce", "SlowRequest", "SourceLines", "Status", "StreamState", "Summary", "Suspect", "Thread", "Verdict",
 ]
 
 
@@ -75,6 +75,8 @@ class SettingsInForce(TypedDict):
     """ Run for each capture, with its path as the last argument."""
     explain: bool
     """ The verdict on each capture, by the command dashcam in a process of its own."""
+    source_lines: bool
+    """ Keeps the lines of source around the places that the verdict names, in the capture."""
     rollups: bool
     """ Counts all requests by name and hour, in a file beside the captures, for dashcam fleet."""
     control: bool
@@ -315,7 +317,22 @@ class Summary(TypedDict):
     """What is wrong with the file; empty for a whole one."""
 
 
-class Place(TypedDict):
+class SourceLines(TypedDict):
+    """Lines of source around a place, as they were on the host."""
+
+    first: int
+    """The number of the first of them."""
+    lines: list[str]
+    changed: bool
+    """The file was written since the process began: these need not be the lines that ran."""
+
+
+class _Source(TypedDict, total=False):
+    source: SourceLines | None
+    """Of a cause's `where` and `culprit` only; None: the capture has none."""
+
+
+class Place(_Source):
     """A place in the code."""
 
     function: str

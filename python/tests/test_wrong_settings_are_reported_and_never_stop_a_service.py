@@ -99,6 +99,7 @@ WRONG = [
     ("decay", "soon", "a positive duration"),
     ("at_exit", "sometimes", "slow, crash, always, never"),
     ("explain", "why", "on or off"),
+    ("source_lines", "5", "on or off"),
     ("rollups", "hourly", "on or off"),
     ("control", "si", "on or off"),
     ("otlp", "localhost:4318", "http://HOST:PORT"),

@@ -4,7 +4,7 @@
 //! checksums, using nothing but the standard library and a CRC. `read` is the reader's half: it
 //! turns bytes into tables. `region` reads the black box of a killed process. The layout is in
 //! `format::chunk` and docs/capture-format.md. `judged` is the verdict on a capture in a line, as
-//! two processes exchange it.
+//! two processes exchange it; `source` is the lines of source that go with a verdict.
 //!
 //! What it promises: any bytes give tables or an error that says what is wrong, never a panic. The
 //! host imports `write` and `judged` only; tools/check_rooms.py checks that.
@@ -14,4 +14,6 @@ pub mod judged;
 pub mod read;
 #[cfg(feature = "read")]
 pub mod region;
+#[cfg(feature = "read")]
+pub mod source;
 pub mod write;

@@ -28,13 +28,12 @@ impl Brief {
     /// Judges a capture by its own rules, and looks its fingerprint up in the list of captures.
     pub fn of_file(file: &Path, log: Option<&Path>) -> Result<Brief, ExitCode> {
         let (file, capture) = open_judged(file, None)?;
-        Ok(Brief::of(&capture, &file, log))
+        Ok(Brief::of(&judged(&capture), &file, log))
     }
 
-    /// The same of a capture that was read.
-    pub fn of(capture: &Capture, file: &Path, log: Option<&Path>) -> Brief {
-        let rules = default_rules(capture);
-        let diagnosis = diagnosis::diagnose(capture, |name| rules.limit_ns(name));
+    /// The same of a verdict.
+    pub fn of(diagnosis: &Diagnosis<'_>, file: &Path, log: Option<&Path>) -> Brief {
+        let capture = diagnosis.capture;
         let mut brief = Brief {
             file: plain(&file.display().to_string()),
             service: plain(&capture.meta.service),
@@ -57,7 +56,7 @@ impl Brief {
             }
             .to_owned();
         }
-        judged.line = sentence(judged, &diagnosis);
+        judged.line = sentence(judged, diagnosis);
         brief
     }
 
@@ -85,6 +84,12 @@ impl Brief {
         let fields = own.into_iter().chain(self.judged.fields());
         Value::Object(fields.map(|(name, text)| (name.to_owned(), text.into())).collect())
     }
+}
+
+/// The verdict on a capture by its own rules.
+pub fn judged(capture: &Capture) -> Diagnosis<'_> {
+    let rules = default_rules(capture);
+    diagnosis::diagnose(capture, |name| rules.limit_ns(name))
 }
 
 fn sentence(judged: &Judged, diagnosis: &Diagnosis<'_>) -> String {

@@ -2,7 +2,8 @@
 //!
 //! How it works: the recorder starts it for each capture, with its own limits, and reads one line
 //! from its stdout. For people the verdict goes to stderr, which is the service's, and into the
-//! list of captures: both also have it if the service has ended meanwhile.
+//! list of captures: both also have it if the service has ended meanwhile. The lines of source that
+//! go with it are kept in the capture (`source`).
 //!
 //! What it promises: when memory runs out this process is ended first, not the service.
 
@@ -11,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::brief::Brief;
+use crate::brief::{judged, Brief};
 use crate::columns::utc;
+use crate::read::open_judged;
+use crate::source;
 
 /// As the recorder's: the list is put away when it has this many bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -23,8 +26,13 @@ pub fn judge(files: &[PathBuf], log: Option<&Path>) -> ExitCode {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut worst = ExitCode::SUCCESS;
     for file in files {
-        match Brief::of_file(file, log) {
-            Ok(brief) => report(&brief, log),
+        match open_judged(file, None) {
+            Ok((file, capture)) => {
+                let diagnosis = judged(&capture);
+                // First: a hook that runs on the answer may show them.
+                source::keep(&file, &diagnosis);
+                report(&Brief::of(&diagnosis, &file, log), log);
+            }
             Err(code) => worst = code,
         }
     }

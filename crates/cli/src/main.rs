@@ -37,6 +37,7 @@ mod show;
 mod show_metrics;
 mod show_request;
 mod show_tree;
+mod source;
 mod sql;
 mod tls;
 mod view;

@@ -16,7 +16,7 @@ use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::{ms_text, thousands};
 use tables::summary::{self, request_ms};
 
-use crate::brief::Brief;
+use crate::brief::{judged, Brief};
 use crate::columns::{columns, plain};
 use crate::exit_code::{NOTHING, UNREADABLE};
 use crate::parts::{self, Opened};
@@ -157,7 +157,7 @@ fn print(capture: &Capture, file: &Path) {
             println!("  covers {covered:.1} s; there is no time for which all threads are complete")
         }
     }
-    println!("  verdict: {}", Brief::of(capture, file, None).judged.line);
+    println!("  verdict: {}", Brief::of(&judged(capture), file, None).judged.line);
     print_requests(capture);
     print_open_spans(capture);
     show_metrics::print(capture);

@@ -13,10 +13,14 @@
 //!  BLKS   copied blocks, each: u32 words, u32 zero, then that many words   (many such chunks)
 //!  SYMS   names of native code, resolved by a reader on the host; see `symbols`
 //!  ENDS   u64 number of blocks in the file, u64 blocks overwritten while they were copied
+//!  SRCE   JSON: lines of source around the places of the verdict, appended by a reader on the host
 //! ```
 //! Tables come before the blocks, so a file cut off at any byte still yields every block that is
 //! complete in it. A chunk with an unknown tag is skipped (a newer writer); a chunk whose checksum
 //! is wrong is skipped and counted. All integers are little-endian.
+//!
+//! The recorder's file ends with ENDS. What a reader adds behind it is read if it is whole, and
+//! else ignored.
 
 /// First bytes of every capture.
 pub const MAGIC: &[u8] = b"DASHCAM 2\n";
@@ -36,7 +40,9 @@ pub const OPEN: [u8; 4] = *b"OPEN";
 pub const BLOCKS: [u8; 4] = *b"BLKS";
 /// Names of native code: `symbols`.
 pub const SYMBOLS: [u8; 4] = *b"SYMS";
-/// End of the file.
+/// Lines of source, behind the end.
+pub const SOURCE: [u8; 4] = *b"SRCE";
+/// End of the recorder's file.
 pub const END: [u8; 4] = *b"ENDS";
 /// Bytes of a chunk before its payload.
 pub const HEADER_BYTES: usize = 12;

@@ -111,6 +111,8 @@ macro_rules! settings {
                 "Run for each capture, with its path as the last argument.";
             explain => explain: Switch, "on", "on, off", Live, Long,
                 "The verdict on each capture, by the command dashcam in a process of its own.";
+            source_lines => source_lines: Switch, "on", "on, off", Live, Long,
+                "Keeps the lines of source around the places that the verdict names, in the capture.";
             rollups => rollups: Switch, "on", "on, off", AtStart, Long,
                 "Counts all requests by name and hour, in a file beside the captures, for dashcam fleet.";
             control => control: Switch, "on", "on, off", AtStart, Long,

@@ -15,6 +15,7 @@ use super::rows::{
     TaskRow, ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::{Code, StackNode};
+use crate::source::SourceLines;
 
 /// Which rows a reader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,11 +126,18 @@ pub struct Capture {
     pub torn_blocks: u64,
     /// Rows of `off_cpu` that stand for a lost record.
     pub switches_mended: u64,
+    /// Lines of source around the places of the verdict, as they were on the host.
+    pub source: Vec<SourceLines>,
     /// What is wrong with the file; empty for a whole one.
     pub damage: Vec<String>,
 }
 
 impl Capture {
+    /// The source around a place.
+    pub fn source_of(&self, file: &str, line: u32) -> Option<&SourceLines> {
+        self.source.iter().find(|source| source.line == line && source.file == file)
+    }
+
     /// Whether switch records give the times off the CPU of all threads in `[from_ns, to_ns)`,
     /// except of threads without any. Cost: the number of pauses.
     pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
@@ -157,6 +165,7 @@ impl Capture {
             switches_paused: std::mem::take(&mut self.switches_paused),
             coverage: std::mem::take(&mut self.coverage),
             last_begun: std::mem::take(&mut self.last_begun),
+            source: std::mem::take(&mut self.source),
             torn_blocks: self.torn_blocks,
             damage: std::mem::take(&mut self.damage),
             ..Capture::default()

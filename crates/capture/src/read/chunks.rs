@@ -10,6 +10,9 @@ use format::chunk::{self, HEADER_BYTES, MAX_PAYLOAD};
 use super::error::ReadError;
 use crate::write::checksum;
 
+/// Bytes of lines of source: many times what is written.
+const SOURCE_MAX: usize = 1 << 20;
+
 /// The payloads found.
 #[derive(Default)]
 pub struct Chunks {
@@ -20,6 +23,8 @@ pub struct Chunks {
     pub stacks: Vec<u8>,
     pub open: Vec<u8>,
     pub symbols: Vec<u8>,
+    /// What a reader appended behind the end.
+    pub source: Vec<u8>,
     /// Where the blocks lie; their checksums are not checked yet.
     pub blocks: Vec<Found>,
     /// Blocks overwritten while they were copied.
@@ -99,7 +104,19 @@ pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
     if !ended {
         found.damage.push(format!("cut off at byte {size}: no end mark"));
     }
+    found.source = behind_the_end(source, at, size)?;
     Ok(found)
+}
+
+/// The payload of the first whole `SRCE`; the recorder's part of the file is whole without it.
+fn behind_the_end(source: &mut (impl Read + Seek), at: u64, size: u64) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::new();
+    let Some(next) = header(source, at, size)? else { return Ok(payload) };
+    let fits = next.tag == chunk::SOURCE && next.length <= SOURCE_MAX;
+    if !fits || !load(source, next, &mut payload)? {
+        payload.clear();
+    }
+    Ok(payload)
 }
 
 /// Reads the payload of a chunk into `payload`, replacing its content; returns whether its checksum

@@ -139,6 +139,7 @@ impl Capture {
         capture.codes = tables::codes(&chunks.codes);
         capture.stacks = tables::stacks(&chunks.stacks);
         capture.threads = tables::threads(&chunks.threads, &capture.names);
+        capture.source = crate::source::parse(&chunks.source);
         Ok(capture)
     }
 

@@ -2,6 +2,7 @@
 #![cfg(feature = "read")]
 
 use capture::read::{Capture, ReadError};
+use capture::source::{append, SourceLines};
 use capture::write::CaptureWriter;
 use format::block::{pack_pair, FIRST_NS, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{flag, header, Builder, Kind, Sample, Value};
@@ -136,6 +137,37 @@ fn a_file_cut_at_any_byte_reads_or_says_why_not() {
     // The last chunk before the end mark is whole: only the mark is missing.
     let capture = Capture::parse(&bytes[..bytes.len() - 1]).expect("tables and blocks are there");
     assert_eq!(capture.requests.len(), 1);
+}
+
+#[test]
+fn lines_of_source_behind_the_end_are_read_if_they_are_whole_and_never_damage() {
+    let path = std::env::temp_dir().join(format!("dashcam-source-{}.dashcam", std::process::id()));
+    std::fs::write(&path, whole()).expect("written");
+    let saved = std::fs::metadata(&path).and_then(|m| m.modified()).expect("a time");
+    let place = SourceLines {
+        file: "/srv/app.py".to_owned(),
+        line: 2,
+        first: 1,
+        lines: vec!["def view():".to_owned(), "    time.sleep(1)".to_owned()],
+        changed: false,
+    };
+    append(&path, std::slice::from_ref(&place)).expect("appended");
+    assert_eq!(std::fs::metadata(&path).and_then(|m| m.modified()).expect("a time"), saved);
+    let bytes = std::fs::read(&path).expect("there");
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(bytes[..whole().len()], whole(), "the recorder's bytes stay");
+    for end in whole().len()..=bytes.len() {
+        let capture = Capture::parse(&bytes[..end]).expect("the recorder's part is whole");
+        assert_eq!(capture.damage, Vec::<String>::new(), "cut at {end}");
+        let found = capture.source_of("/srv/app.py", 2);
+        assert_eq!(found, (end == bytes.len()).then_some(&place), "cut at {end}");
+    }
+    for at in whole().len()..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x41;
+        let capture = Capture::parse(&bad).expect("the recorder's part is whole");
+        assert!(capture.source.is_empty() && capture.damage.is_empty(), "byte {at} flipped");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use super::explanation_json::explained;
-use super::json_values::{ms, place, round};
+use super::json_values::{ms, place_with_source, round};
 use crate::finding::{Diagnosis, Finding, Suspect};
 
 /// The verdict as JSON; `file` is the capture's path.
@@ -69,8 +69,8 @@ fn cause(diagnosis: &Diagnosis<'_>, rank: usize, finding: &Finding) -> Value {
         "last_ns": finding.seen_ns.last(),
         "threads": finding.threads,
         "summary": finding.summary,
-        "where": place(finding.place.as_ref()),
-        "culprit": place(finding.culprit.as_ref()),
+        "where": place_with_source(diagnosis.capture, finding.place.as_ref()),
+        "culprit": place_with_source(diagnosis.capture, finding.culprit.as_ref()),
         "target": finding.target(),
         "path": finding.path,
         "trace_ids": finding.trace_ids,

@@ -1,6 +1,7 @@
 //! Values of `dashcam why --json` that several of its parts have: places, times, shares.
 
 use analysis::frames::Place;
+use capture::read::Capture;
 use serde_json::{json, Value};
 
 /// A place, or null.
@@ -14,6 +15,17 @@ pub(crate) fn place(place: Option<&Place>) -> Value {
             "module": p.module,
         })
     })
+}
+
+/// A place with the lines of source around it, if the capture has them.
+pub(crate) fn place_with_source(capture: &Capture, at: Option<&Place>) -> Value {
+    let mut value = place(at);
+    let source = at.and_then(|at| capture.source_of(&at.file, at.line));
+    let lines = source.map(|s| json!({"first": s.first, "lines": s.lines, "changed": s.changed}));
+    if let Some(value) = value.as_object_mut() {
+        value.insert("source".to_owned(), lines.unwrap_or_default());
+    }
+    value
 }
 
 /// Nanoseconds as milliseconds with two decimals.

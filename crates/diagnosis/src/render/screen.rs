@@ -6,6 +6,8 @@
 //! What it promises: the facts are those of the sentences in `text`; no line is longer than the
 //! terminal, unless a single word is; names bring no control characters and no lines of their own.
 
+use analysis::frames::Place;
+
 use super::metric_series;
 use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
 use crate::finding::{Confidence, Diagnosis, Finding};
@@ -86,11 +88,13 @@ impl Page {
         let what = place.as_deref().and_then(|place| f.summary.strip_prefix(place));
         if let Some(place) = &place {
             self.fact("place", place, Style::Bold);
+            self.source(d, f.place.as_ref());
         }
         self.fact("what", what.unwrap_or(&f.summary).trim_start(), Style::Plain);
         if let Some(culprit) = f.culprit.as_ref().map(|culprit| culprit.short()) {
             if Some(&culprit) != place.as_ref() {
                 self.fact("because of", &culprit, Style::Bold);
+                self.source(d, f.culprit.as_ref());
             }
         }
         let path = reached(f);
@@ -120,6 +124,21 @@ impl Page {
 
     fn facts(&mut self, label: &str, text: Option<&str>) {
         text.into_iter().for_each(|text| self.fact(label, text, Style::Plain));
+    }
+
+    /// The line of a place, if the capture has it: cut, not wrapped.
+    fn source(&mut self, d: &Diagnosis<'_>, place: Option<&Place>) {
+        let found = place.and_then(|place| d.capture.source_of(&place.file, place.line));
+        let Some((source, line)) = found.and_then(|found| Some((found, found.own_line()?))) else {
+            return;
+        };
+        let line = escaped(line.trim());
+        if line.is_empty() {
+            return;
+        }
+        let note = if source.changed { " (the file has changed since)" } else { "" };
+        let room = self.screen.columns.max(LEAST) - LABEL - 3 - note.len();
+        self.fact("", &format!("{}{note}", cut(&line, room)), Style::Faint);
     }
 
     /// One fact, wrapped beside its label.
@@ -156,6 +175,24 @@ impl Page {
     }
 }
 
+/// Without control characters: a tab is a space, others are shown as they are written in code.
+fn escaped(line: &str) -> String {
+    let shown = |c: char| match c {
+        '\t' => " ".to_owned(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    line.chars().map(shown).collect()
+}
+
+/// At most this many characters; what is left out is an ellipsis.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().count() > room {
+        true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
 /// The words of a text in lines of at most this many characters; a longer word is a line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
@@ -181,6 +218,12 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_source_is_one_line_of_plain_text() {
+        assert_eq!(escaped("if a:\tb(\"\u{1b}[31m\")"), "if a: b(\"\\u{1b}[31m\")");
+        assert_eq!((cut("abcdef", 4), cut("abcd", 4)), ("abc…".into(), "abcd".into()));
+    }
 
     #[test]
     fn lines_are_full_and_not_longer_than_asked() {

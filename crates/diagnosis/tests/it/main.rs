@@ -19,6 +19,7 @@ mod holders_by_function_exits_at_wait_ends;
 mod holders_inside_during_the_waits;
 mod installed_applications_are_user_code;
 mod libraries_carry_what_the_program_asked_for;
+mod lines_of_source_at_a_terminal;
 mod locks_by_hand_and_late_cpus;
 mod locks_that_are_asked_for_again_and_again;
 mod loops_that_wait_and_modules_that_load;

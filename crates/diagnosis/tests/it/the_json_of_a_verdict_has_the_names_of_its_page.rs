@@ -2,6 +2,7 @@
 
 use crate::made;
 
+use capture::source::SourceLines;
 use diagnosis::{diagnose, to_json};
 use format::wait::{HolderSource, WaitKind};
 use made::{request, seen, stack, BEGIN, MS};
@@ -13,7 +14,7 @@ fn names(value: &Value, path: &str, found: &mut Vec<String>) {
     let is_leaf = ["capture.sources", "causes[].culprit"].contains(&path);
     match value {
         Value::Object(fields) if !is_leaf => {
-            if path.ends_with("where") {
+            if path.ends_with("where") || path.ends_with("source") {
                 found.push(path.to_owned());
             }
             for (name, field) in fields {
@@ -42,6 +43,13 @@ fn every_name_is_on_the_page_and_no_other() {
         (look.lock_holder, look.holder_source) = (9, HolderSource::OwnerField);
     }
     seen(&mut made, 9, &[(100, WaitKind::Sleep, held), (300, WaitKind::Sleep, held)]);
+    made.source.push(SourceLines {
+        file: "/srv/app.py".to_owned(),
+        line: 12,
+        first: 12,
+        lines: vec!["with lock:".to_owned()],
+        changed: false,
+    });
     let verdict = to_json(&diagnose(&made, |_| 300 * MS), "one.dashcam");
     assert_eq!(verdict["causes"][0]["culprit"]["function"], "refresh", "{verdict:#}");
     let mut reported = Vec::new();
