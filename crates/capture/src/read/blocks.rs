@@ -30,8 +30,8 @@ pub fn open_spans(capture: &Capture, open: &[u8]) -> Vec<SpanRow> {
     let row = |place: &[u64]| {
         let ((name, tid), begin_ns, request) = (unpack_pair(place[0]), place[1], place[2]);
         let end_ns = capture.meta.to_ns.max(begin_ns);
-        let (error, attributes, open) = (false, Vec::new(), true);
-        SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
+        let (error, attributes, open, call) = (false, Vec::new(), true, false);
+        SpanRow { name, tid, begin_ns, end_ns, request, error, open, call, attributes }
     };
     words(open).chunks_exact(OPEN_PLACE_WORDS).map(row).collect()
 }
@@ -246,7 +246,7 @@ impl BlockReader {
             }
             Record::Span { name, flags, begin_ns, end_ns, request, attributes } => {
                 let (attributes, error) = (list(attributes), flags & flag::ERROR != 0);
-                let open = false;
+                let (open, call) = (false, flags & flag::CALL != 0);
                 capture.spans.push(SpanRow {
                     name,
                     tid,
@@ -255,6 +255,7 @@ impl BlockReader {
                     request,
                     error,
                     open,
+                    call,
                     attributes,
                 });
             }

@@ -85,6 +85,8 @@ pub struct SpanRow {
     pub error: bool,
     /// It was still open when the capture was made; `end_ns` is the capture's end.
     pub open: bool,
+    /// A call to another service (docs/integrations.md). Not known of a span that is open.
+    pub call: bool,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
 }

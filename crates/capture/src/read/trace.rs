@@ -37,7 +37,8 @@ pub struct SpanIds {
     pub remote: bool,
     /// The process that began the trace samples it.
     pub sampled: bool,
-    /// Kind; by default a request is a server's and a span internal.
+    /// Kind; by default a request is a server's, a call to another service a client's, any other
+    /// span internal.
     pub kind: SpanKind,
     /// Recorded status; unset if only `error` of the row is known.
     pub status: Status,
@@ -167,7 +168,7 @@ fn span_ids(
         let root = || requests.get(&span.request).filter(|_| span.request != 0);
         let mut ids = SpanIds {
             span: ids::span(seed, tid, span.begin_ns),
-            kind: SpanKind::Internal,
+            kind: if span.call { SpanKind::Client } else { SpanKind::Internal },
             ..SpanIds::default()
         };
         match outer.or_else(root) {

@@ -6,11 +6,11 @@ use crate::common;
 use std::collections::HashSet;
 
 use analysis::states::Threads;
-use capture::read::{Capture, EventRow, LinkRow, Text, TraceRow};
+use capture::read::{Capture, EventRow, LinkRow, SpanRow, Text, TraceRow};
 use common::{capture, request, span, HOSTILE, MS, T0, WORKER};
 use export::spans::Spans;
 use format::trace::{Link, SpanKind, Status, Trace};
-use otlp::{Span, Value};
+use otlp::{Kind, Span, Value};
 
 /// One line for each span: depth, name, milliseconds since the window began, length; its moments
 /// behind it.
@@ -141,7 +141,7 @@ fn an_event_without_a_span_is_a_span_without_length() {
     made.events = vec![event(0, 5), event(99, 6), event(64, 15), event(0, 35)];
     let threads = Threads::new(&made);
     let spans = Spans::of(&threads);
-    let told: Vec<String> = spans
+    let found: Vec<String> = spans
         .said
         .iter()
         .map(|s| {
@@ -154,7 +154,7 @@ fn an_event_without_a_span_is_a_span_without_length() {
         "GET /work 10000000 1 false",
         "burn 10000000 1 false",
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(found, wanted);
 }
 
 #[test]
@@ -168,4 +168,15 @@ fn moments_past_the_limit_are_counted() {
     let threads = Threads::new(&made);
     let spans = Spans::of(&threads);
     assert_eq!((spans.said[0].moments.len(), spans.said[0].dropped_moments), (1000, 500));
+}
+
+#[test]
+fn a_call_to_another_service_is_a_clients_span() {
+    let mut made = named();
+    made.requests.push(request(1, 64, WORKER, 0, 100));
+    made.spans.push(SpanRow { call: true, ..span(2, WORKER, 64, 10, 50) });
+    made.spans.push(span(2, WORKER, 64, 70, 10));
+    let threads = Threads::new(&made);
+    let kinds: Vec<Kind> = Spans::of(&threads).said.iter().map(|s| s.kind).collect();
+    assert_eq!(kinds, [Kind::Server, Kind::Client, Kind::Internal]);
 }

@@ -42,9 +42,9 @@ pub fn request(id: u64, tid: u32, begin_ns: u64, ms: u64) -> RequestRow {
 
 /// A span of a request.
 pub fn span(name: u32, tid: u32, request: u64, begin_ns: u64, ms: u64) -> SpanRow {
-    let (error, open, attributes) = (false, false, Vec::new());
+    let (error, open, call, attributes) = (false, false, false, Vec::new());
     let end_ns = begin_ns + ms * MS;
-    SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
+    SpanRow { name, tid, begin_ns, end_ns, request, error, open, call, attributes }
 }
 
 /// A thread that lives on, with its name.

@@ -88,8 +88,8 @@ pub fn request(id: u64, name: u32, tid: u32, from_ms: u64, to_ms: u64) -> Reques
 
 pub fn span(name: u32, tid: u32, request: u64, from_ms: u64, to_ms: u64) -> SpanRow {
     let (begin_ns, end_ns) = (T0 + from_ms * MS, T0 + to_ms * MS);
-    let (error, open, attributes) = (false, false, Vec::new());
-    SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
+    let (error, open, call, attributes) = (false, false, false, Vec::new());
+    SpanRow { name, tid, begin_ns, end_ns, request, error, open, call, attributes }
 }
 
 fn thread(tid: u32, name: &str) -> ThreadRow {
@@ -226,10 +226,10 @@ pub fn options(value: Value) -> export::Options<'static> {
 }
 
 pub fn export(capture: &Capture, format: Format, value: Value) -> Vec<u8> {
-    let (mut out, mut told) = (Vec::new(), 0);
+    let (mut out, mut read) = (Vec::new(), 0);
     let mut progress = |done: u64, all: u64| {
         assert!(done <= all);
-        told += 1;
+        read += 1;
     };
     export::write(capture, format, &options(value), &mut out, &mut progress)
         .expect("memory takes it");
@@ -243,16 +243,16 @@ pub fn text(capture: &Capture, format: Format, value: Value) -> String {
 /// Every byte belongs to a field, also in nested messages.
 pub fn check_otlp(bytes: &[u8]) {
     use otlp::wire::{fields, Field};
-    let mut told = 0;
+    let mut read = 0;
     for (number, resource) in fields(bytes) {
         let Field::Bytes(resource) = resource else { panic!("no message: {resource:?}") };
         assert_eq!(number, 1, "only resources");
-        told += resource.len() + length_of_length(resource.len()) + 1;
+        read += resource.len() + length_of_length(resource.len()) + 1;
         for (number, field) in fields(resource) {
             assert!(matches!((number, field), (1 | 2, Field::Bytes(_))), "{number} {field:?}");
         }
     }
-    assert_eq!(told, bytes.len(), "nothing is left over");
+    assert_eq!(read, bytes.len(), "nothing is left over");
 }
 
 fn length_of_length(length: usize) -> usize {
