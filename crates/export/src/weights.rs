@@ -85,7 +85,7 @@ pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
     let samples = threads.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
     let mut out: Vec<Weighted<'c>> = of_samples(samples, threads.long(tid), exact);
     if exact {
-        let told = told(samples);
+        let sampled = sampled_time(samples);
         let out_of = |state: State| matches!(state, State::Wait | State::Ready);
         out.extend(threads.states(tid).into_iter().map(|segment| Weighted {
             tid,
@@ -94,7 +94,7 @@ pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
             ready: segment.state == State::Ready,
             samples: 0,
             wall_ns: segment.ns(),
-            cpu_ns: if segment.state == State::Run { outside(&segment, told) } else { 0 },
+            cpu_ns: if segment.state == State::Run { outside(&segment, sampled) } else { 0 },
             off_cpu_ns: if out_of(segment.state) { segment.ns() } else { 0 },
         }));
         out.sort_by_key(|w| w.t_ns);
@@ -104,15 +104,15 @@ pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
 }
 
 /// The time for which samples give the CPU time.
-fn told(samples: &[Sample]) -> Option<(u64, u64)> {
+fn sampled_time(samples: &[Sample]) -> Option<(u64, u64)> {
     let (first, last) = (samples.first()?, samples.last()?);
     let before = if first.flags & flag::TIMES != 0 { first.wall_ns } else { 0 };
     Some((first.t_ns.saturating_sub(before), last.t_ns))
 }
 
 /// The part of a segment outside of that time.
-fn outside(segment: &Segment<'_>, told: Option<(u64, u64)>) -> u64 {
-    let inside = told.map_or(0, |(from_ns, to_ns)| {
+fn outside(segment: &Segment<'_>, sampled: Option<(u64, u64)>) -> u64 {
+    let inside = sampled.map_or(0, |(from_ns, to_ns)| {
         segment.to_ns.min(to_ns).saturating_sub(segment.from_ns.max(from_ns))
     });
     segment.ns() - inside

@@ -48,11 +48,11 @@ impl PartWriter for List<'_> {
         let mut done = 0;
         for (scope, spans) in [(SAID, &spans.said), (SEEN, &spans.seen)] {
             for span in spans {
-                let mut told = of_span(span, scope);
-                told.insert("localEndpoint".to_owned(), local.clone());
+                let mut object = of_span(span, scope);
+                object.insert("localEndpoint".to_owned(), local.clone());
                 if span.parent == 0 {
                     // The recording process is described in the root: there is no other place.
-                    if let Some(Json::Object(tags)) = told.get_mut("tags") {
+                    if let Some(Json::Object(tags)) = object.get_mut("tags") {
                         notes.iter().for_each(|(key, value)| {
                             tags.entry(key.clone()).or_insert_with(|| value.clone());
                         });
@@ -60,7 +60,7 @@ impl PartWriter for List<'_> {
                 }
                 self.out.write_all(if self.any { b",\n" } else { b"[\n" })?;
                 self.any = true;
-                serde_json::to_writer(&mut *self.out, &told)?;
+                serde_json::to_writer(&mut *self.out, &object)?;
                 done += 1;
                 if done % 1000 == 0 {
                     progress(done, all);
@@ -78,8 +78,8 @@ impl PartWriter for List<'_> {
 }
 
 fn of_span(span: &Span<'_>, scope: &str) -> Map<String, Json> {
-    let mut told = Map::new();
-    let mut set = |key: &str, value: Json| told.insert(key.to_owned(), value);
+    let mut object = Map::new();
+    let mut set = |key: &str, value: Json| object.insert(key.to_owned(), value);
     set("traceId", format!("{:032x}", span.trace).into());
     set("id", format!("{:016x}", span.id).into());
     if span.parent != 0 {
@@ -103,7 +103,7 @@ fn of_span(span: &Span<'_>, scope: &str) -> Map<String, Json> {
         set("annotations", span.moments.iter().map(annotation).collect());
     }
     set("tags", Json::Object(all_tags(span, scope)));
-    told
+    object
 }
 
 /// An event: its name, and behind it its attributes as JSON.

@@ -72,11 +72,11 @@ fn counts(capture: &Capture) -> Value {
 /// Spans that had not ended, at most 20.
 fn open_spans(capture: &Capture) -> Vec<Value> {
     let open = capture.spans.iter().filter(|s| s.open).take(LISTED);
-    let told = open.map(|s| {
+    let listed = open.map(|s| {
         json!({"name": capture.name(s.name), "tid": s.tid, "request": s.request,
                "age_ms": s.end_ns.saturating_sub(s.begin_ns) as f64 / 1e6})
     });
-    told.collect()
+    listed.collect()
 }
 
 /// The slowest requests with their ids, at most 20.
@@ -84,14 +84,14 @@ fn slowest(capture: &Capture) -> Vec<Value> {
     let traces = Traces::of(capture);
     let mut rows: Vec<&RequestRow> = capture.requests.iter().collect();
     rows.sort_by(|a, b| request_ms(capture, b).total_cmp(&request_ms(capture, a)));
-    let told = rows.iter().take(LISTED).map(|r| {
+    let listed = rows.iter().take(LISTED).map(|r| {
         let ids = traces.request(r.id);
         json!({"name": capture.name(r.name), "id": r.id, "ms": request_ms(capture, r),
                "error": r.error, "trace_id": format!("{:032x}", ids.trace),
                "span_id": format!("{:016x}", ids.span),
                "parent_id": format!("{:016x}", ids.parent), "status": ids.status.text()})
     });
-    told.collect()
+    listed.collect()
 }
 
 /// Times of requests in ms, sorted, by name; of open ones so far.
@@ -148,7 +148,7 @@ fn metrics(capture: &Capture) -> Value {
 }
 
 fn window(row: &MetricRow) -> Value {
-    let mut told = match row.numbers {
+    let mut numbers = match row.numbers {
         Numbers::Count(sum) => json!({"count": sum}),
         Numbers::Gauge { value, delta } => json!({"value": value, "delta": delta}),
         Numbers::Members { members, refused } => json!({"members": members, "refused": refused}),
@@ -156,7 +156,7 @@ fn window(row: &MetricRow) -> Value {
             json!({"count": count, "sum": sum, "min": min, "max": max, "median": median, "p99": p99})
         }
     };
-    told["from_ns"] = json!(row.from_ns);
-    told["to_ns"] = json!(row.to_ns);
-    told
+    numbers["from_ns"] = json!(row.from_ns);
+    numbers["to_ns"] = json!(row.to_ns);
+    numbers
 }

@@ -26,9 +26,9 @@ pub fn write(
     samples.sort_by_key(|s| (s.t_ns, s.tid));
     let mut frames = Frames::after(capture, known.written);
     for sample in samples {
-        let Some(told) = known.stack(&mut frames, sample.stack) else { continue };
+        let Some(data) = known.stack(&mut frames, sample.stack) else { continue };
         // Nothing new: no packet for it.
-        let interned_data = (told != InternedData::default()).then_some(told);
+        let interned_data = (data != InternedData::default()).then_some(data);
         known.wall_ns = known.wall_ns.saturating_add(sample.wall_ns);
         packets.push(TracePacket {
             timestamp: Some(sample.t_ns),
@@ -64,39 +64,39 @@ pub struct Known {
 impl Known {
     /// The entries that must be written before the stack can be named; None: it has no frames.
     fn stack(&mut self, frames: &mut Frames<'_>, stack: u32) -> Option<InternedData> {
-        let mut told = InternedData::default();
+        let mut data = InternedData::default();
         if self.stacks.contains(&stack) {
-            return Some(told);
+            return Some(data);
         }
         let mut frame_ids: Vec<u64> =
-            frames.of(stack).iter().map(|frame| self.frame(frame, &mut told)).collect();
+            frames.of(stack).iter().map(|frame| self.frame(frame, &mut data)).collect();
         if frame_ids.is_empty() {
             return None;
         }
         // Outermost first.
         frame_ids.reverse();
-        told.callstacks.push(Callstack { iid: Some(u64::from(stack)), frame_ids });
+        data.callstacks.push(Callstack { iid: Some(u64::from(stack)), frame_ids });
         self.stacks.insert(stack);
-        Some(told)
+        Some(data)
     }
 
-    fn frame(&mut self, frame: &Frame<'_>, told: &mut InternedData) -> u64 {
+    fn frame(&mut self, frame: &Frame<'_>, data: &mut InternedData) -> u64 {
         let key = (frame.code, frame.line);
         if let Some(iid) = self.frames.get(&key) {
             return *iid;
         }
-        let function = interned(&mut self.functions, frame.function, &mut told.function_names);
+        let function = interned(&mut self.functions, frame.function, &mut data.function_names);
         let new_file = !self.files.contains_key(frame.file);
-        let file = interned(&mut self.files, frame.file, &mut told.source_paths);
+        let file = interned(&mut self.files, frame.file, &mut data.source_paths);
         if new_file {
             // Older readers show the mapping where a file is missing; they put a slash in front.
             let path = frame.file.strip_prefix('/').unwrap_or(frame.file).as_bytes().to_vec();
-            told.mapping_paths.push(InternedString { iid: Some(file), str: Some(path) });
-            told.mappings.push(Mapping { iid: Some(file), path_string_ids: vec![file] });
+            data.mapping_paths.push(InternedString { iid: Some(file), str: Some(path) });
+            data.mappings.push(Mapping { iid: Some(file), path_string_ids: vec![file] });
         }
         let iid = self.frames.len() as u64 + 1;
         self.frames.insert(key, iid);
-        told.frames.push(proto::Frame {
+        data.frames.push(proto::Frame {
             iid: Some(iid),
             function_name_id: Some(function),
             mapping_id: Some(file),
@@ -110,12 +110,12 @@ impl Known {
     }
 }
 
-fn interned(known: &mut HashMap<String, u64>, text: &str, told: &mut Vec<InternedString>) -> u64 {
+fn interned(known: &mut HashMap<String, u64>, text: &str, data: &mut Vec<InternedString>) -> u64 {
     if let Some(iid) = known.get(text) {
         return *iid;
     }
     let iid = known.len() as u64 + 1;
     known.insert(text.to_owned(), iid);
-    told.push(InternedString { iid: Some(iid), str: Some(text.as_bytes().to_vec()) });
+    data.push(InternedString { iid: Some(iid), str: Some(text.as_bytes().to_vec()) });
     iid
 }

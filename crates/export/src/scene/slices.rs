@@ -93,7 +93,7 @@ fn request<'c>(threads: &Threads<'c>, row: &'c RequestRow) -> Slice<'c> {
     let mut args = attributes(capture, &row.attributes);
     arg(&mut args, "request id", Arg::Count(row.id));
     arg(&mut args, "thread", Arg::Text(threads.name(row.tid)));
-    told(&mut args, row);
+    flags(&mut args, row);
     Slice {
         begin_ns: row.begin_ns,
         end_ns: row.end_ns.unwrap_or(threads.end_ns).max(row.begin_ns),
@@ -105,7 +105,7 @@ fn request<'c>(threads: &Threads<'c>, row: &'c RequestRow) -> Slice<'c> {
     }
 }
 
-fn told(args: &mut Args<'_>, row: &RequestRow) {
+fn flags(args: &mut Args<'_>, row: &RequestRow) {
     for (name, is) in [
         ("error", row.error),
         ("on event loop", row.on_loop),

@@ -50,7 +50,7 @@ pub fn states<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Slice<'c>> {
 /// Whether `next` is the same state, and no fact known in both differs.
 fn goes_on(last: &Slice<'_>, next: &Slice<'_>) -> bool {
     let same = |(name, value): &(Cow<'_, str>, Arg)| {
-        name == LIMIT || last.args.iter().all(|(known, told)| known != name || told == value)
+        name == LIMIT || last.args.iter().all(|(known, before)| known != name || before == value)
     };
     (last.end_ns, &last.name, last.category) == (next.begin_ns, &next.name, next.category)
         && next.args.iter().all(same)
@@ -164,7 +164,7 @@ pub fn awaits<'c>(
             let next_ns = looks.get(i + 1).map_or(end_ns, |next| next.t_ns);
             let end_ns = next_ns.min(seen.t_ns.saturating_add(STALE_NS)).max(seen.t_ns);
             let name = Cow::Owned(format!("awaits {}", seen.kind.text()));
-            let args = told(threads, seen);
+            let args = facts(threads, seen);
             let (begin_ns, category, group) = (seen.t_ns, "await", group);
             slices.push(Slice { begin_ns, end_ns, name, category, args, group, flow: None });
         }
@@ -177,7 +177,7 @@ pub fn awaits<'c>(
     Ok(())
 }
 
-fn told<'c>(threads: &Threads<'c>, seen: &Await) -> Args<'c> {
+fn facts<'c>(threads: &Threads<'c>, seen: &Await) -> Args<'c> {
     let capture = threads.capture;
     let mut args = Vec::new();
     arg(&mut args, "request id", Arg::Count(seen.request));

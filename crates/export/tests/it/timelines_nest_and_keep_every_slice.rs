@@ -57,8 +57,11 @@ fn perfetto_has_every_slice_on_a_track_on_which_it_nests() {
         assert_eq!(packet.trusted_packet_sequence_id, Some(1));
         if let Some(track) = &packet.track_descriptor {
             let parent = track.parent_uuid;
-            assert!(parent.is_none_or(|uuid| tracks.contains_key(&uuid)), "told before its child");
-            assert!(tracks.insert(track.uuid(), track.clone()).is_none(), "told once");
+            assert!(
+                parent.is_none_or(|uuid| tracks.contains_key(&uuid)),
+                "a parent comes before its child"
+            );
+            assert!(tracks.insert(track.uuid(), track.clone()).is_none(), "a track comes once");
         }
         let Some(event) = &packet.track_event else { continue };
         let (uuid, t_ns) = (event.track_uuid(), packet.timestamp());
@@ -125,17 +128,17 @@ fn stacks_are_told_before_they_are_used(trace: &Trace) {
         String::from_utf8(s.str().to_vec()).expect("UTF-8")
     };
     for packet in &trace.packet {
-        if let Some(told) = &packet.interned_data {
-            functions.extend(told.function_names.iter().map(|s| (s.iid(), text(s))));
-            files.extend(told.source_paths.iter().map(|s| (s.iid(), text(s))));
-            mappings.extend(told.mappings.iter().map(|m| m.iid()));
-            for frame in &told.frames {
+        if let Some(data) = &packet.interned_data {
+            functions.extend(data.function_names.iter().map(|s| (s.iid(), text(s))));
+            files.extend(data.source_paths.iter().map(|s| (s.iid(), text(s))));
+            mappings.extend(data.mappings.iter().map(|m| m.iid()));
+            for frame in &data.frames {
                 assert!(mappings.contains(&frame.mapping_id()));
                 let (function, file) =
                     (&functions[&frame.function_name_id()], &files[&frame.source_path_iid()]);
                 frames.insert(frame.iid(), format!("{function} {file}:{}", frame.line_number()));
             }
-            for stack in &told.callstacks {
+            for stack in &data.callstacks {
                 let names: Vec<String> =
                     stack.frame_ids.iter().map(|iid| frames[iid].clone()).collect();
                 stacks.insert(stack.iid(), names.join(" > "));

@@ -266,24 +266,24 @@ fn parts(weighs: [f64; STEPS.len()]) -> [f64; STEPS.len()] {
 }
 
 /// One step over all seeds: its part of the time, and its error.
-struct Told {
+struct Errors {
     name: &'static str,
     truth: f64,
     mean: f64,
     standard_error: f64,
 }
 
-impl Told {
+impl Errors {
     /// For each step, by the rule `by`.
-    fn of(all: &[Simulation], by: impl Fn(&Simulation) -> [f64; STEPS.len()]) -> Vec<Told> {
+    fn of(all: &[Simulation], by: impl Fn(&Simulation) -> [f64; STEPS.len()]) -> Vec<Errors> {
         let count = all.len() as f64;
         let runs: Vec<_> = all.iter().map(|made| (made.truth(), parts(by(made)))).collect();
         let of_step = |step: usize| {
             let truth = runs.iter().map(|(truth, _)| truth[step]).sum::<f64>() / count;
-            let errors = runs.iter().map(|(truth, told)| told[step] - truth[step]);
+            let errors = runs.iter().map(|(truth, found)| found[step] - truth[step]);
             let mean = errors.clone().sum::<f64>() / count;
             let square = errors.map(|e| (e - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            Told { name: STEPS[step], truth, mean, standard_error: (square / count).sqrt() }
+            Errors { name: STEPS[step], truth, mean, standard_error: (square / count).sqrt() }
         };
         (0..STEPS.len()).map(of_step).collect()
     }
@@ -295,22 +295,26 @@ impl Told {
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Errors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Told { name, truth, mean, standard_error } = self;
+        let Errors { name, truth, mean, standard_error } = self;
         let (truth, mean) = (truth * 100.0, mean * 100.0);
         let (of_itself, errors) = (mean / truth * 100.0, mean / 100.0 / standard_error);
-        write!(f, "{name}: {truth:.3} % of the time, told {mean:+.3} % off, ")?;
+        write!(f, "{name}: {truth:.3} % of the time, found {mean:+.3} % off, ")?;
         write!(f, "{of_itself:+.1} % of itself, {errors:+.1} standard errors")
     }
 }
 
 fn check(kind: Kind) {
     let all: Vec<Simulation> = (1..=SEEDS).map(|seed| Simulation::run(kind, seed)).collect();
-    let told = Told::of(&all, |made| made.weighs(Value::Wall).0);
-    told.iter().for_each(|told| println!("{kind:?}: {told}"));
-    for told in &told {
-        assert!(!told.is_off(kind.most_off()), "{kind:?}: {told}; wanted {:?}", kind.most_off());
+    let errors = Errors::of(&all, |made| made.weighs(Value::Wall).0);
+    errors.iter().for_each(|errors| println!("{kind:?}: {errors}"));
+    for errors in &errors {
+        assert!(
+            !errors.is_off(kind.most_off()),
+            "{kind:?}: {errors}; wanted {:?}",
+            kind.most_off()
+        );
     }
     // The sums: 65 threads, a minute each, less the moments before the first and after the last
     // sample.
@@ -321,10 +325,10 @@ fn check(kind: Kind) {
     }
     // The test would find a bias: slow requests have far more than their share of the samples, and
     // of the time before samples.
-    let counted = Told::of(&all, |made| made.weighs(Value::Samples).0);
-    let later = Told::of(&all, Simulation::of_later);
-    for (what, told) in [("looks are counted", counted), ("the later look has it all", later)] {
-        let seen = told.iter().filter(|told| told.is_off(kind.most_off())).count();
+    let counted = Errors::of(&all, |made| made.weighs(Value::Samples).0);
+    let later = Errors::of(&all, Simulation::of_later);
+    for (what, errors) in [("looks are counted", counted), ("the later look has it all", later)] {
+        let seen = errors.iter().filter(|errors| errors.is_off(kind.most_off())).count();
         assert!(seen >= 2, "{kind:?}: nobody would notice if {what}");
     }
 }

@@ -172,7 +172,7 @@ fn losses(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     }
     let torn = "blocks overwritten while they were copied";
     sink.row([Cell::Text("torn"), Cell::Text(torn), int(capture.torn_blocks)])?;
-    let mended = "switch records lost, and told by CPU clocks";
+    let mended = "switch records lost, replaced by CPU clocks";
     sink.row([Cell::Text("mended"), Cell::Text(mended), int(capture.switches_mended)])?;
     for damage in &capture.damage {
         sink.row([Cell::Text("damage"), Cell::Text(damage), int(1)])?;

@@ -67,11 +67,11 @@ fn in_use(
     let known = |id: &u32| (*id as usize).checked_sub(1).is_some_and(|i| i < capture.stacks.len());
     let wakers = capture.waker_stacks.values().copied();
     let used: BTreeSet<u32> = samples.chain(awaits).chain(wakers).filter(known).collect();
-    let mut told = 0;
+    let mut written = 0;
     for stack in used {
-        let most = if told < MOST_FRAMES { usize::MAX } else { FEW_FRAMES };
+        let most = if written < MOST_FRAMES { usize::MAX } else { FEW_FRAMES };
         each(stack, most)?;
-        told += capture.frames(stack).take(most).count();
+        written += capture.frames(stack).take(most).count();
     }
     Ok(())
 }
