@@ -241,7 +241,7 @@ def test_everything_that_awaits_takes_it(bench: Bench) -> None:
     def wrapper():
         coroutine = hooked("q", step=Yields(1, 2))
         steps = coroutine.__await__()
-        return (type(steps).__name__, set(dir(steps)) - {"__module__"}, inspect.isawaitable(steps), iter(steps) is steps, next(steps), steps.send(4), failed(next, steps), failed(steps.close),
+        return (type(steps).__name__, sorted(set(dir(steps)) - {"__module__"}), inspect.isawaitable(steps), iter(steps) is steps, next(steps), steps.send(4), failed(next, steps), failed(steps.close),
                 failed(steps.throw, LookupError("x")), failed(steps.send), repr(steps).partition(" at ")[0])
     async def old(): return await old_style()
     async def in_context():
