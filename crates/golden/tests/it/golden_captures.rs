@@ -41,7 +41,7 @@ const SERVERS: &[&str] = &[
     "wsgiref",
 ];
 /// Interpreters, by version.
-const PYTHONS: &[&str] = &["3.11", "3.13"];
+const PYTHONS: &[&str] = &["3.11", "3.13", "3.14", "3.15"];
 /// The oldest version of the file format with a capture.
 const FIRST_FORMAT: u64 = 2;
 /// Kinds of damage, as their descriptions begin.
