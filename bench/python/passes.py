@@ -1,14 +1,15 @@
 """A process with 16 threads of 500 frames, sampled by dashcam, by a walk of `sys._current_frames()`
 in Python, and from 3.15 on by CPython's own sampling profiler (`profiling.sampling`), in turn.
 
-A *pass* is one sample of every thread. dashcam samples threads that ran since the pass before, and
-keeps a budget of 1 % of one core; the profiler samples all, at 1 kHz, from another process, and
-counts the samples that it could not read."""
+A *pass* of the profiler and of the walk is one sample of every thread. dashcam's also reads switch
+records and the kernel's figures, samples threads that ran since the pass before, and keeps a budget
+of 1 % of one core (crates/samplers/tests/python/measure.py times its stacks alone). The profiler
+samples at 1 kHz, from another process, and counts the samples that it could not read. *CPU us* is
+for a pass."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import re
 import statistics
@@ -33,14 +34,14 @@ def deep(depth: int, stop: threading.Event) -> None:
 
 
 def walk() -> float:
-    """Microseconds to walk every stack in Python."""
-    begin = time.perf_counter()
+    """Microseconds of CPU to walk every stack in Python."""
+    begin = time.thread_time()
     for frame in sys._current_frames().values():
         at = frame
         while at is not None:
             _ = (at.f_code.co_name, at.f_code.co_filename, at.f_lineno)
             at = at.f_back  # type: ignore[assignment]
-    return (time.perf_counter() - begin) * 1e6
+    return (time.thread_time() - begin) * 1e6
 
 
 def row(name: str, passes: float, cpu_percent: float, us: float, errors: str) -> None:
@@ -53,9 +54,8 @@ def by_dashcam(seconds: float) -> None:
     before = dashcam.status()["sampler"]
     time.sleep(seconds)
     after = dashcam.status()["sampler"]
-    cpu_ns, samples = after["cpu_ns"] - before["cpu_ns"], after["samples"] - before["samples"]
-    passes = samples / THREADS
-    row("dashcam (samples / 16)", passes / seconds, cpu_ns / seconds / 1e7, cpu_ns / max(passes, 1) / 1e3, "")
+    cpu_ns, passes = after["cpu_ns"] - before["cpu_ns"], after["passes"] - before["passes"]
+    row("dashcam, with all it does in a pass", passes / seconds, cpu_ns / seconds / 1e7, cpu_ns / max(passes, 1) / 1e3, "")
 
 
 def by_walks(rounds: int) -> None:
@@ -98,10 +98,10 @@ def main() -> None:
     # The sampler's initial budget is used up by then.
     time.sleep(5)
     print(f"CPython {sys.version.split()[0]}, {THREADS} threads of {DEPTH} frames")
-    print(f"{'':<36}{'passes/s':>10}{'CPU, %':>10}{'us a pass':>12}{'errors':>12}")
+    print(f"{'':<36}{'passes/s':>10}{'CPU, %':>10}{'CPU us':>12}{'errors':>12}")
     by_dashcam(seconds)
     by_walks(30)
-    if importlib.util.find_spec("profiling.sampling"):
+    if sys.version_info >= (3, 15):
         dashcam.stop()
         by_profiler(seconds)
     else:
