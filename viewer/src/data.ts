@@ -5,7 +5,10 @@
 
 export type Ints = number[];
 
-export interface Place { function: string; qualified: string; file: string; line: number; module: string }
+export interface SourceLines { first: number; lines: string[]; changed: boolean }
+export interface Place {
+  function: string; qualified: string; file: string; line: number; module: string; source?: SourceLines | null;
+}
 export interface Cause {
   rank: number; cause: string; share: number; confidence: string; slow_requests: number;
   normal_requests: number; summary: string; where: Place | null; culprit: Place | null;
@@ -31,7 +34,8 @@ export interface Pieces {
   culprit: Ints; culprit_stack: Ints; measured: Ints; target: Ints;
 }
 export interface Detail {
-  request: number; attributes: number; lanes: Ints; lanes_left: number; pieces: Pieces;
+  request: number; id: string; has_all_threads: boolean; attributes: number; lanes: Ints; lanes_left: number;
+  pieces: Pieces;
 }
 export interface States {
   thread: number; covered: Ints; from: Ints; length: Ints; state: Ints; exact: Ints; wait: Ints;
@@ -45,6 +49,7 @@ export interface Data {
   schema: number;
   verdict: Verdict;
   text: string;
+  markdown: string;
   members: Ints[];
   about: {
     version: string; runtime: string; slow_rule: string; zero_epoch_ms: number; from: number;
@@ -75,7 +80,9 @@ export interface Data {
 export const SLOW = 1, ERROR = 2, OPEN = 4, ON_LOOP = 8;
 export const RUN = 0, READY = 1, WAIT = 2, UNKNOWN = 3;
 export const STATE_NAMES = ["on CPU", "ready, no CPU", "waiting", "not seen"];
-export const OWNER_NAMES = ["own code", "library", "interpreter", "dashcam"];
+/** Of a frame: own code, library, interpreter, dashcam, a server that takes requests in, native code that
+ * the interpreter called. */
+export const OWN = 0, LIBRARY = 1, INTERPRETER = 2, SERVER = 4, NATIVE = 5;
 
 function sum(steps: Ints): void {
   for (let i = 1; i < steps.length; i++) steps[i] += steps[i - 1];
@@ -114,9 +121,21 @@ export class Book {
 
   /** Events of each request, by time. */
   readonly eventsOf = new Map<number, Ints>();
+  /** The request of an id, of those with a timeline. */
+  readonly requestOf = new Map<string, number>();
+  /** Lines of source that came with the verdict, by `file:line`. */
+  readonly sources = new Map<string, string>();
+  private readonly stretches = new Map<Pieces, Ints>();
 
   constructor(readonly data: Data) {
-    for (const detail of data.details) this.detailOf.set(detail.request, detail);
+    for (const detail of data.details) {
+      this.detailOf.set(detail.request, detail);
+      this.requestOf.set(detail.id, detail.request);
+    }
+    for (const place of data.verdict.causes.flatMap((c) => [c.where, c.culprit])) {
+      const line = place?.source?.lines[place.line - place.source.first];
+      if (place && line) this.sources.set(`${place.file}:${place.line}`, line.trim());
+    }
     for (const states of data.states) this.statesOf.set(states.thread, states);
     gather(data.spans.request, this.spansOf);
     gather(data.events.request, this.eventsOf);
@@ -158,7 +177,7 @@ export class Book {
   ownFrame(stack: number): number {
     const frames = this.frames(stack);
     const owner = this.data.frames.owner;
-    for (const wanted of [0, 1]) {
+    for (const wanted of [OWN, LIBRARY]) {
       const found = frames.find((f) => owner[f] === wanted);
       if (found !== undefined) return found;
     }
@@ -169,6 +188,37 @@ export class Book {
   where(stack: number): string {
     const frame = this.ownFrame(stack);
     return frame < 0 ? "not seen" : `${this.functionName(frame)}() ${this.place(frame)}`;
+  }
+
+  /** The line of source of a frame, if the verdict came with it; "" else. */
+  source(frame: number): string {
+    const { file, line } = this.data.frames;
+    return this.sources.get(`${this.name(file[frame])}:${line[frame]}`) ?? "";
+  }
+
+  /**
+   * For each piece the first one of its stretch: pieces that touch, of one cause, resource and place.
+   * Native frames come and go with each sample; a computation changes its line.
+   */
+  stretch(pieces: Pieces): Ints {
+    let begins = this.stretches.get(pieces);
+    if (begins) return begins;
+    const { function: named, file } = this.data.frames;
+    const place = (i: number) => {
+      const frame = this.ownFrame(pieces.stack[i]);
+      return (pieces.state[i] === RUN || pieces.state[i] === READY) && frame >= 0 ? `${named[frame]} ${file[frame]}` : String(frame);
+    };
+    const key = (i: number) => [pieces.cause[i], pieces.thread[i], pieces.exact[i], pieces.target[i], place(i)].join("|");
+    begins = [];
+    let last = "";
+    for (let i = 0; i < pieces.from.length; i++) {
+      const own = key(i);
+      const touches = i > 0 && pieces.from[i - 1] + pieces.length[i - 1] === pieces.from[i];
+      begins.push(touches && own === last ? begins[i - 1] : i);
+      last = own;
+    }
+    this.stretches.set(pieces, begins);
+    return begins;
   }
 
   cause(id: number): string { return this.data.cause_names[id] ?? "unknown"; }

@@ -33,6 +33,8 @@ export class Sheet {
     this.canvas = h("canvas", { role: "img", "aria-label": label, tabindex: 0 });
     this.context = this.canvas.getContext("2d", { alpha: false })!;
     new ResizeObserver(() => this.ask()).observe(this.canvas);
+    // Printing waits for no frame.
+    window.addEventListener("beforeprint", () => this.now());
   }
 
   /** Draws at the next frame, once for any number of calls. */
@@ -61,12 +63,53 @@ export class Sheet {
   }
 }
 
-/** `text`, cut with an ellipsis to `width`; "" if not even a few letters fit. */
+const widths = new Map<string, Map<string, number>>();
+
+/** Width of a character in the context's font; measured once. */
+function charWidth(context: CanvasRenderingContext2D, char: string): number {
+  let known = widths.get(context.font);
+  if (!known) widths.set(context.font, (known = new Map()));
+  let width = known.get(char);
+  if (width === undefined) known.set(char, (width = context.measureText(char).width));
+  return width;
+}
+
+/** `text`, cut with an ellipsis to `width`; "" if not even two letters fit. */
 export function cut(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (width < 14) return "";
-  // About six pixels a letter: measuring long texts letter by letter would be the largest cost.
-  const room = Math.floor(width / 6.2);
-  if (text.length <= room) return text;
-  if (context.measureText(text).width <= width) return text;
-  return room < 3 ? "" : `${text.slice(0, room - 1)}…`;
+  const room = width - charWidth(context, "…");
+  let [used, kept, fits] = [0, 0, 0];
+  for (const char of text) {
+    used += charWidth(context, char);
+    if (used <= room) {
+      kept += char.length;
+      fits += 1;
+    }
+    if (used > width) return fits < 2 ? "" : `${text.slice(0, kept).trimEnd()}…`;
+  }
+  return text;
+}
+
+/** Puts a text into the clipboard; the page is a file, where not every browser has the interface for it. */
+export async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = h("textarea", { "aria-hidden": "true", class: "offscreen" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+/** A button that copies, and says so for a moment. */
+export function copyButton(label: string, title: string, text: () => string): HTMLButtonElement {
+  const button = h("button", { class: "copy", title, onclick: () => {
+    void copy(text()).then(() => {
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = label; }, 1200);
+    });
+  } }, label);
+  return button;
 }

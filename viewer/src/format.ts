@@ -20,6 +20,14 @@ export function offset(ns: number): string {
   return ms > 0 && ms < 1 ? `${(ns / 1e3).toFixed(ms < 0.1 ? 1 : 0)} µs` : whole(ns / 1e6);
 }
 
+/** A tick of an axis of time: all in the unit that suits `span`, with the digits that `gap` needs. */
+export function tick(ns: number, gap: number, span: number): string {
+  const [unit, name] = span >= 2e9 ? [1e9, "s"] : span >= 2e6 ? [1e6, "ms"] : [1e3, "µs"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(gap / unit) - 1e-9));
+  const text = Math.abs(ns / unit).toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
+  return ns === 0 ? "0" : `${ns < 0 ? "−" : ""}${text} ${name}`;
+}
+
 function whole(ms: number): string {
   return `${Math.abs(ms) < 10 ? ms.toFixed(1) : count(ms)} ms`;
 }

@@ -4,7 +4,6 @@ import { h } from "./dom.ts";
 import type { Store } from "./store.ts";
 import { toggleTheme } from "./theme.ts";
 import type { Timeline } from "./timeline/view.ts";
-import { selectCause } from "./verdict.ts";
 
 const KEYS: [string, string][] = [
   ["W S", "zoom in and out, around the pointer"],
@@ -12,7 +11,7 @@ const KEYS: [string, string][] = [
   ["F", "the whole request"],
   ["← →", "previous, next request of the selection"],
   [", .", "the stretch before, the next: its stack and times, as a click on its bar"],
-  ["1 – 9", "select the requests of a cause"],
+  ["1 – 9", "the requests of a cause, and the one that has most of it"],
   ["0", "select all slow requests"],
   ["/", "search; Enter selects what was found"],
   ["T", "light or dark"],
@@ -48,7 +47,7 @@ export function wireKeys(store: Store, timeline: Timeline, input: HTMLInputEleme
     const key = event.key.toLowerCase();
     if (help.open && key !== "?") return;
     if (/^[1-9]$/.test(key)) {
-      if (selectCause(store, Number(key))) event.preventDefault();
+      if (store.selectCause(Number(key))) event.preventDefault();
       return;
     }
     const act = acts[key];

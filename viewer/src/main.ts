@@ -3,15 +3,15 @@
 import { Book, unpack } from "./data.ts";
 import { fill, h } from "./dom.ts";
 import { flameView } from "./flame/view.ts";
-import { clock, count } from "./format.ts";
+import { clock } from "./format.ts";
 import { helpDialog, wireKeys } from "./keys.ts";
 import { lostView } from "./lost.ts";
 import { scatterView } from "./scatter.ts";
 import { searchBox } from "./search.ts";
 import { Store } from "./store.ts";
-import { toggleTheme } from "./theme.ts";
+import { printInLight, toggleTheme } from "./theme.ts";
 import { Timeline } from "./timeline/view.ts";
-import { selectCause, verdictView } from "./verdict.ts";
+import { verdictView } from "./verdict.ts";
 import { vitalsView } from "./vitals.ts";
 import { waitsView } from "./waits.ts";
 
@@ -22,8 +22,8 @@ function header(store: Store, search: HTMLElement, help: HTMLDialogElement): HTM
   const day = new Date(data.about.zero_epoch_ms).toISOString().slice(0, 10);
   return h("header", {},
     h("div", {}, h("strong", {}, capture.service || "unnamed service"),
-      h("span", { class: "soft" }, ` on ${capture.host}, pid ${count(capture.pid).replaceAll(",", "")}, ` +
-        `${data.about.runtime}, until ${day} ${at} UTC. Saved because: ${capture.reason || "not said"}`)),
+      h("span", { class: "soft" }, ` on ${capture.host}, process ${capture.pid}, ` +
+        `${data.about.runtime}, until ${day} ${at} UTC. Saved for: ${capture.reason || "not known"}`)),
     h("div", { class: "row" }, search,
       h("button", { title: "T", onclick: toggleTheme }, "Light / dark"),
       h("button", { title: "?", onclick: () => help.showModal() }, "Keys ?")));
@@ -44,8 +44,21 @@ async function start(): Promise<void> {
   fill(page, header(store, search.element, help), verdictView(store), ...charts,
     vitalsView(book), lostView(book), help);
   wireKeys(store, timeline, search.input, help);
-  if (!selectCause(store, 1)) store.selectAll();
+  printInLight();
+  const linked = requestOf(location.hash);
+  if (!store.selectCause(1)) store.selectAll();
+  const choose = (id: string | undefined) => {
+    const request = id === undefined ? undefined : book.requestOf.get(id);
+    if (request !== undefined && request !== store.chosen) store.choose(request);
+  };
+  choose(linked);
+  window.addEventListener("hashchange", () => choose(requestOf(location.hash)));
   document.documentElement.dataset.ready = "yes";
+}
+
+/** The id in `#request=ID`. */
+function requestOf(hash: string): string | undefined {
+  return /^#request=(\d+)$/.exec(hash)?.[1];
 }
 
 start().catch((error: unknown) => {

@@ -12,13 +12,15 @@ import { colours, onTheme } from "./theme.ts";
 const HEIGHT = 230;
 /** Steps of the time axis, s. */
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600];
+/** Height of a label, pixels. */
+const LABEL = 15;
 /** The largest distance of a click from its dot, pixels. */
 const REACH = 14;
 
 export function scatterView(store: Store): HTMLElement {
   const { book } = store;
   const { requests, about, verdict } = book.data;
-  const told = h("p", { class: "told", role: "status" });
+  const report = h("p", { class: "report", role: "status" });
   const box = h("div", { class: "chart", "data-chart": "scatter" });
   const seconds = (ns: number) => (about.zero_epoch_ms + ns / 1e6) / 1000;
   const xs = requests.begin.map(seconds);
@@ -30,10 +32,10 @@ export function scatterView(store: Store): HTMLElement {
     const scale = devicePixelRatio || 1;
     const { left, top, width, height } = plot.bbox;
     pen.save();
+    limit(plot, pen, scale);
     pen.beginPath();
     pen.rect(left - 8, top - 8, width + 16, height + 16);
     pen.clip();
-    limit(plot, pen, scale);
     const everything = store.selection.length === 0;
     const at = (i: number) => [plot.valToPos(xs[i], "x", true), plot.valToPos(ys[i], "y", true)] as const;
     const plain = (i: number) => (requests.flags[i] & (SLOW | ERROR)) === 0;
@@ -71,11 +73,19 @@ export function scatterView(store: Store): HTMLElement {
     pen.lineTo(plot.bbox.left + plot.bbox.width, y);
     pen.stroke();
     pen.setLineDash([]);
-    pen.textAlign = "left";
-    pen.textBaseline = "bottom";
-    pen.font = `${11 * scale}px system-ui, sans-serif`;
-    pen.fillText(`limit ${duration(verdict.requests.threshold_ms * 1e6)}`,
-      plot.bbox.left + 4 * scale, y - 4 * scale);
+    // Among the labels of the axis, where no dot is.
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    pen.font = `600 ${12 * scale}px system-ui, sans-serif`;
+    pen.fillText(duration(verdict.requests.threshold_ms * 1e6), plot.bbox.left - 15 * scale, y);
+  }
+
+  /** The powers of ten whose labels keep clear of the limit's. */
+  function labelled(plot: uPlot, at: number[]): (number | null)[] {
+    const limit = verdict.requests.threshold_ms;
+    if (limit === null) return at;
+    const y = plot.valToPos(limit, "y");
+    return at.map((ms) => (Math.abs(plot.valToPos(ms, "y") - y) < LABEL ? null : ms));
   }
 
   /** Around the chosen dot; an element of its own, so that choosing redraws nothing. */
@@ -124,7 +134,7 @@ export function scatterView(store: Store): HTMLElement {
     const spread = (xs.at(-1) ?? 0) - (xs[0] ?? 0);
     plot = new uPlot({
       width: Math.max(box.clientWidth, 200), height: HEIGHT,
-      padding: [12, 12, 0, 0],
+      padding: [12, 40, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: true, uni: 24, setScale: false }, points: { show: false } },
       scales: {
@@ -133,7 +143,7 @@ export function scatterView(store: Store): HTMLElement {
       },
       axes: [
         { ...axis, values: (_, at, _a, _s, step) => at.map((s) => clock(s * 1000, digits(step))), space: 84, incrs: STEPS },
-        { ...axis, size: 82, splits: (_u, _i, low, high) => powers(low, high), filter: (_, at) => at, values: (_, at) => at.map((ms) => duration(ms * 1e6)) },
+        { ...axis, size: 82, splits: (_u, _i, low, high) => powers(low, high), filter: labelled, values: (_, at) => at.map((ms) => (ms === null ? "" : duration(ms * 1e6))) },
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [draw], setSelect: [brushed] },
@@ -169,17 +179,17 @@ export function scatterView(store: Store): HTMLElement {
     return `${book.requestName(i)}: ${duration(requests.length[i])} at ${at} UTC${kept}`;
   }
 
-  function tell(): void {
+  function showSelection(): void {
     const slow = store.selection.filter((i) => book.isSlow(i)).length;
     const normal = store.selection.length - slow;
-    told.textContent = `Selected: ${store.selectedBy}: ${count(slow)} slow, ${count(normal)} normal; ` +
+    report.textContent = `Selected: ${store.selectedBy}: ${count(slow)} slow, ${count(normal)} normal; ` +
       `${count(store.shown().length)} with a timeline.`;
     selected.fill(0);
     for (const i of store.selection) selected[i] = 1;
     plot?.redraw(false);
   }
 
-  store.on("selection", tell);
+  store.on("selection", showSelection);
   store.on("chosen", ring);
   onTheme(make);
   let width = 0;
@@ -189,13 +199,18 @@ export function scatterView(store: Store): HTMLElement {
     if (plot) plot.setSize({ width, height: HEIGHT }); else make();
   }).observe(box);
   return h("section", { "aria-label": "Requests over time" },
-    h("h2", {}, "Requests", legend()), box,
-    h("div", { class: "row" }, told,
+    h("h2", {}, "Requests", h("span", { class: "title" }, "duration over time of day, UTC")),
+    h("p", { class: "key" }, legend(verdict.requests.threshold_ms !== null)), box,
+    h("div", { class: "row" }, report,
       h("button", { onclick: () => store.selectAll() }, "Select all slow")));
 }
 
-function legend(): HTMLElement {
-  return h("span", { class: "legend" }, "▲ slow  ○ normal  △ still running  ✕ error; drag selects, a click shows one");
+function legend(hasLimit: boolean): HTMLElement {
+  const one = (mark: string, text: string, kind = "") =>
+    h("span", { class: "state" }, h("b", { class: kind, "aria-hidden": "true" }, mark), ` ${text}`);
+  return h("span", {}, one("▲", "slow", "slow"), one("○", "normal", "normal"), one("△", "still running", "slow"),
+    one("✕", "error"), hasLimit && one("┄", "limit", "slow"),
+    h("span", { class: "soft" }, "drag selects, a click shows one"));
 }
 
 /** Decimals of a second that a step needs. */

@@ -33,7 +33,7 @@ export function find(store: Store, text: string): number[] {
 }
 
 export function searchBox(store: Store): { element: HTMLElement; input: HTMLInputElement } {
-  const told = h("span", { class: "found", role: "status" });
+  const report = h("span", { class: "found", role: "status" });
   const input = h("input", {
     type: "search", placeholder: "Search /", "aria-label": "Search requests, spans, functions",
   });
@@ -41,7 +41,7 @@ export function searchBox(store: Store): { element: HTMLElement; input: HTMLInpu
   input.addEventListener("input", () => {
     store.find(input.value);
     found = store.search === "" ? [] : find(store, store.search);
-    told.textContent = store.search === "" ? "" : `${count(found.length)} requests; Enter selects`;
+    report.textContent = store.search === "" ? "" : `${count(found.length)} requests; Enter selects`;
   });
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && found.length > 0) {
@@ -51,10 +51,10 @@ export function searchBox(store: Store): { element: HTMLElement; input: HTMLInpu
     if (event.key === "Escape") {
       input.value = "";
       store.find("");
-      told.textContent = "";
+      report.textContent = "";
       input.blur();
     }
     event.stopPropagation();
   });
-  return { element: h("span", { class: "search" }, input, told), input };
+  return { element: h("span", { class: "search" }, input, report), input };
 }

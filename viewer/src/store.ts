@@ -1,8 +1,8 @@
 // The selection, the chosen request and the search; views subscribe to changes.
 
-import type { Book } from "./data.ts";
+import type { Book, Cause } from "./data.ts";
 
-export type Change = "selection" | "chosen" | "search" | "theme" | "focus";
+export type Change = "selection" | "chosen" | "search" | "focus" | "piece";
 
 export class Store {
   /** Selected requests, by begin. Flame graph and waits are about these. */
@@ -15,6 +15,8 @@ export class Store {
   chosen = -1;
   /** Lower case; "" none. */
   search = "";
+  /** The piece of the chosen request that the timeline should explain. */
+  at = -1;
   /** An interval that the timeline should show, ns. */
   focus: [number, number] | null = null;
   private readonly listeners = new Map<Change, (() => void)[]>();
@@ -26,7 +28,7 @@ export class Store {
     if (known) known.push(listener); else this.listeners.set(change, [listener]);
   }
 
-  tell(change: Change): void {
+  changed(change: Change): void {
     for (const listener of this.listeners.get(change) ?? []) listener();
   }
 
@@ -34,12 +36,59 @@ export class Store {
     this.selection = [...requests].sort((a, b) => a - b);
     this.selectedBy = by;
     this.cause = cause;
-    this.tell("selection");
+    this.changed("selection");
     const shown = this.shown();
     if (shown.length > 0 && !shown.includes(this.chosen)) {
       const length = this.book.data.requests.length;
       this.choose(shown.reduce((a, b) => (length[b] > length[a] ? b : a)));
     }
+  }
+
+  /** The requests of a cause; the one that has most of it is chosen, where it has most of it. */
+  selectCause(rank: number): boolean {
+    const { causes } = this.book.data.verdict;
+    const at = causes.findIndex((c) => c.rank === rank);
+    if (at < 0) return false;
+    const cause = causes[at];
+    const found = this.mostOf(cause, this.book.data.members[at]);
+    if (found) [this.chosen, this.focus] = [found.request, null];
+    this.select(this.book.data.members[at], `cause ${rank}, ${cause.cause}`, rank);
+    if (!found) return true;
+    this.choose(found.request);
+    this.at = found.piece;
+    this.changed("piece");
+    return true;
+  }
+
+  /** The request with the most time of a cause, at its place if it was seen there, and the first piece of its
+   * longest stretch of it. */
+  private mostOf(cause: Cause, members: number[]): { request: number; piece: number } | null {
+    const { book } = this;
+    const { frames } = book.data;
+    const isPlace = (stack: number) => cause.where !== null && book.frames(stack).some((f) =>
+      frames.line[f] === cause.where!.line && book.name(frames.file[f]) === cause.where!.file);
+    let best: { request: number; piece: number; weight: number } | null = null;
+    for (const request of members) {
+      const pieces = book.detailOf.get(request)?.pieces;
+      if (!pieces) continue;
+      const begins = book.stretch(pieces);
+      const times = new Map<number, number>();
+      let all = 0;
+      const known = new Map<number, boolean>();
+      for (let i = 0; i < pieces.from.length; i++) {
+        if (book.cause(pieces.cause[i]) !== cause.cause) continue;
+        let here = known.get(pieces.stack[i]);
+        if (here === undefined) known.set(pieces.stack[i], (here = isPlace(pieces.stack[i])));
+        // Elsewhere counts, but less than anything at the place.
+        const weight = pieces.length[i] * (here ? 1 : 1e-3);
+        all += weight;
+        times.set(begins[i], (times.get(begins[i]) ?? 0) + weight);
+      }
+      if (all === 0 || (best && all <= best.weight)) continue;
+      const piece = [...times].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+      best = { request, piece, weight: all };
+    }
+    return best;
   }
 
   /** All slow requests, or all requests if none was slow. */
@@ -53,18 +102,18 @@ export class Store {
   choose(request: number): void {
     this.chosen = request;
     this.focus = null;
-    this.tell("chosen");
+    this.changed("chosen");
   }
 
   show(request: number, from: number, to: number): void {
     if (this.chosen !== request) this.choose(request);
     this.focus = [from, to];
-    this.tell("focus");
+    this.changed("focus");
   }
 
   find(text: string): void {
     this.search = text.toLowerCase();
-    this.tell("search");
+    this.changed("search");
   }
 
   /** Selected requests that have a timeline. */

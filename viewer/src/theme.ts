@@ -36,6 +36,21 @@ export function toggleTheme(): void {
   changed();
 }
 
+/** Paper is white: the canvases are drawn anew for it, before the page is printed. */
+export function printInLight(): void {
+  let before: string | undefined;
+  window.addEventListener("beforeprint", () => {
+    before = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    changed();
+  }, { capture: true });
+  window.addEventListener("afterprint", () => {
+    if (before === undefined) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = before;
+    changed();
+  });
+}
+
 function changed(): void {
   palette = null;
   hatches.clear();

@@ -57,7 +57,7 @@ export function rows(book: Book, requests: number[]): Row[] {
 export function waitsView(store: Store): HTMLElement {
   const { book } = store;
   const body = h("tbody");
-  const told = h("p", { class: "told" });
+  const report = h("p", { class: "report" });
   const normal = [...book.detailOf.keys()].filter((r) => !book.isSlow(r));
   const usual = new Map(rows(book, normal).map((r) => [`${r.cause}|${r.frame}`, r.total / normal.length]));
 
@@ -65,7 +65,7 @@ export function waitsView(store: Store): HTMLElement {
     const shown = store.shown();
     const all = rows(book, shown);
     const whole = all.reduce((sum, r) => sum + r.total, 0);
-    told.textContent = shown.length === 0
+    report.textContent = shown.length === 0
       ? "None of the selected requests has a timeline in this page."
       : `${duration(whole)} in ${count(shown.length)} requests` +
         (all.length > MOST_ROWS ? `; the ${MOST_ROWS} largest of ${count(all.length)} places.` : ".");
@@ -106,7 +106,7 @@ export function waitsView(store: Store): HTMLElement {
 
   store.on("selection", show);
   const head = ["Cause", "Where", "Waited for", "Share", "Mean", "Mean if normal", "Requests", "Longest"];
-  return h("section", { "aria-label": "Where the time went" }, h("h2", {}, "Where the time went"), told,
+  return h("section", { "aria-label": "Where the time went" }, h("h2", {}, "Where the time went"), report,
     h("div", { class: "scroll" }, h("table", { class: "waits" },
       h("thead", {}, h("tr", {}, ...head.map((t, i) => h("th", { scope: "col", class: i > 2 ? "number" : "" }, t)))), body)));
 }

@@ -61,7 +61,7 @@ const sight = async (page) => {
   const canvas = page.locator(`${timeline} canvas`);
   return [Number(await canvas.getAttribute("data-from")), Number(await canvas.getAttribute("data-to"))];
 };
-const told = (page) => page.locator("section[aria-label='Requests over time'] .told").textContent();
+const selected = (page) => page.locator("section[aria-label='Requests over time'] .report").textContent();
 /** Number of colours among the pixels of an element: an empty canvas has one. */
 async function colours(page, selector) {
   return page.locator(selector).first().evaluate((canvas) => {
@@ -74,7 +74,7 @@ async function colours(page, selector) {
 
 on("the verdict is word for word that of `dashcam why`", {}, async (page) => {
   const shown = await page.locator("section.verdict").evaluate((section) => {
-    const parts = [section.querySelector("h1"), ...section.querySelectorAll(".cause > button > strong, .cause > button > span:not(.bar), .rest p")];
+    const parts = [section.querySelector("h1"), ...section.querySelectorAll(".cause > .first, .cause > .line, .rest p")];
     return parts.map((p) => p.textContent).join(" ");
   });
   assert.equal(words(shown), words(exact.text));
@@ -109,15 +109,79 @@ test("the policy stops a script that got in, and the network", async () => {
 
 on("a cause selects its requests and the slowest of them is in the timeline", {}, async (page) => {
   await page.keyboard.press("0");
-  assert.match(await told(page), /all slow requests: 6 slow/);
+  assert.match(await selected(page), /all slow requests: 6 slow/);
   await page.locator(".cause button").first().click();
-  assert.match(await told(page), /cause 1, lock-wait: 6 slow, 0 normal; 6 with a timeline/);
+  assert.match(await selected(page), /cause 1, lock-wait: 6 slow, 0 normal; 6 with a timeline/);
   assert.equal(await page.locator(".cause button").first().getAttribute("aria-pressed"), "true");
   assert.match(await page.locator(`${timeline} .title`).textContent(), /GET \/items, \d\d\d ms, slow/);
   const inspector = await page.locator(".inspector").textContent();
   assert.match(inspector, /lock-wait/);
   assert.match(inspector, /In its waykeeper & co/);
   assert.match(inspector, /linger/);
+});
+
+/** What the page would put into the clipboard. */
+async function copied(page, button) {
+  await page.evaluate(() => {
+    const clipboard = { writeText: async (text) => { window.copied = text; } };
+    Object.defineProperty(navigator, "clipboard", { value: clipboard, configurable: true });
+  });
+  await button.click();
+  return page.evaluate(() => window.copied);
+}
+
+on("the verdict can be selected, and copied as text, as Markdown, and each cause", {}, async (page) => {
+  await page.locator(".cause .first").first().click({ clickCount: 3 });
+  const marked = await page.evaluate(() => getSelection().toString());
+  assert.match(marked, /^1\. lock-wait: /);
+  const button = (name) => page.getByRole("button", { name, exact: true }).first();
+  assert.equal(await copied(page, button("Copy text")), exact.text);
+  assert.match(await copied(page, button("Copy Markdown")), /^\*\*6 of 187 requests.*\n\n### 1\. lock-wait: /);
+  assert.match(await copied(page, button("Copy")), /^1\. lock-wait: .*\n6 of 6 slow requests/);
+});
+
+on("a link leads to its request", {}, async (page) => {
+  const link = () => copied(page, page.getByRole("button", { name: "Copy link" }));
+  const first = await link();
+  assert.match(first, /exact\.html#request=\d+$/);
+  await page.keyboard.press("ArrowRight");
+  const second = await link();
+  assert.notEqual(second, first);
+  const shown = await sight(page);
+  const it = await browser.newContext({ viewport: { width: 1280, height: 900 }, offline: true });
+  const other = await it.newPage();
+  await other.goto(second);
+  await other.waitForSelector("html[data-ready=yes]");
+  assert.deepEqual(await sight(other), shown);
+  await it.close();
+});
+
+on("every thread of a slow request is there on demand", {}, async (page) => {
+  const height = () => page.locator(`${timeline} canvas`).evaluate((canvas) => canvas.clientHeight);
+  const few = await height();
+  await page.getByLabel("every thread").check();
+  await page.waitForFunction((few) => document.querySelector(".timeline canvas").clientHeight > few, few);
+  const shown = await sight(page);
+  await page.getByLabel("every thread").uncheck();
+  await page.waitForFunction((few) => document.querySelector(".timeline canvas").clientHeight === few, few);
+  assert.deepEqual(await sight(page), shown, "the same place");
+});
+
+on("spans and events are a list of text", {}, async (page) => {
+  const rows = await page.locator(".waterfall li").allTextContents();
+  assert.equal(rows.length, 3, rows.join("; "));
+  assert.match(rows[0], /^\+.* [mµ]sread rows=3, query=<script>alert\(1\)<\/script>/);
+  assert.match(rows[2], /cache\.miss key='"><b>/);
+});
+
+on("on paper all is light, and no button is there", { context: { colorScheme: "dark" } }, async (page) => {
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  await page.emulateMedia({ media: "print" });
+  const [ink] = (await page.evaluate(() => getComputedStyle(document.body).color)).match(/\d+/g).map(Number);
+  assert.ok(ink < 80, `${ink}`);
+  assert.equal(await page.locator("button:not(.link):visible").count(), 0);
+  await page.evaluate(() => window.dispatchEvent(new Event("afterprint")));
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), undefined);
 });
 
 on("charts are drawn", {}, async (page) => {
@@ -191,7 +255,7 @@ on("a brush selects what is in it", {}, async (page) => {
   await page.mouse.down();
   await page.mouse.move(box.x + box.width - 2, box.y + 1, { steps: 5 });
   await page.mouse.up();
-  assert.match(await told(page), /brushed in the chart: 6 slow, 181 normal/);
+  assert.match(await selected(page), /brushed in the chart: 6 slow, 181 normal/);
 });
 
 on("search finds spans and functions; Enter selects, Escape leaves", {}, async (page) => {
@@ -202,7 +266,7 @@ on("search finds spans and functions; Enter selects, Escape leaves", {}, async (
   await page.keyboard.type("HANDLE");
   assert.match(await page.locator(".found").textContent(), /^[1-9]\d* requests/);
   await page.keyboard.press("Enter");
-  assert.match(await told(page), /found by “HANDLE”/);
+  assert.match(await selected(page), /found by “HANDLE”/);
   await page.keyboard.press("w");
   assert.equal(await page.locator("input[type=search]").inputValue(), "HANDLE", "keys act again");
 });
@@ -212,16 +276,16 @@ on("the flame graph has four modes, and a click zooms", {}, async (page) => {
   const words = {};
   for (const mode of ["wall", "cpu", "off", "difference"]) {
     await section.locator(`[data-mode=${mode}]`).click();
-    words[mode] = await section.locator(".told").textContent();
+    words[mode] = await section.locator(".report").textContent();
   }
   assert.match(words.wall, /^all: [2-5](\.\d\d?)? s, 100 %/);
   assert.match(words.off, /^all: [2-5](\.\d\d?)? s/);
   assert.match(words.difference, /[3-9]\d\d ms slow, \d.* normal: \+[3-9]\d\d ms/);
   await section.locator("[data-mode=wall]").click();
   await section.locator("canvas").click({ position: { x: 200, y: 28 } });
-  assert.match(await section.locator(".told").textContent(), /handle/);
+  assert.match(await section.locator(".report").textContent(), /handle/);
   await section.getByRole("button", { name: "zoom out" }).click();
-  assert.match(await section.locator(".told").textContent(), /^all/);
+  assert.match(await section.locator(".report").textContent(), /^all/);
 });
 
 on("the table of waits names place and blocker, opens to stacks, leads to the timeline", {}, async (page) => {
@@ -243,7 +307,7 @@ on("hostile names are text", {}, async (page) => {
   await page.keyboard.type("<script>alert(1)");
   assert.match(await page.locator(".found").textContent(), /^[1-9]\d* requests/);
   await page.keyboard.press("Enter");
-  assert.match(await told(page), /<script>alert\(1\)/);
+  assert.match(await selected(page), /<script>alert\(1\)/);
 });
 
 on("help and theme", {}, async (page) => {
@@ -297,8 +361,8 @@ on("on a phone nothing is wider than the screen and the verdict comes first",
   { context: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } }, async (page) => {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= 390, `${wide} pixels`);
-    const box = await page.locator(".cause").first().boundingBox();
-    assert.ok(box.y + box.height < 844, "the first cause is on the first screen");
+    const box = await page.locator(".cause").first().locator(".line").last().boundingBox();
+    assert.ok(box.y + box.height < 844, "the first cause and its advice are on the first screen");
   });
 
 on("estimates are named and drawn as such", { page: () => estimated.page }, async (page) => {
@@ -314,7 +378,7 @@ on("intervals of a request can be inspected without a pointer", {}, async (page)
     await page.keyboard.press(".");
     seen.add(await inspector.textContent());
   }
-  assert.ok(seen.size === 2 && !seen.has(longest), "each stretch tells its own");
+  assert.ok(seen.size === 2 && !seen.has(longest), "each stretch has its own");
   const there = await inspector.textContent();
   await page.keyboard.press(".");
   await page.keyboard.press(",");
@@ -332,7 +396,7 @@ on("with forced colours the key to the bars and the shares keep theirs",
 
 on("with nothing slow all requests are selected", { page: () => nothingSlow.page }, async (page) => {
   assert.match(await page.locator("h1").textContent(), /Nothing to blame: none of 187 requests/);
-  assert.match(await told(page), /all requests: 0 slow, 187 normal/);
+  assert.match(await selected(page), /all requests: 0 slow, 187 normal/);
   await page.locator("[data-mode=difference]").click();
   await page.keyboard.press("1");
 });

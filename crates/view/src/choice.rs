@@ -17,6 +17,9 @@ use crate::detail::Detail;
 use crate::limits::Limits;
 use crate::windows::Windows;
 
+/// At most this many threads are kept of a request of which all are kept.
+const THREADS_MAX: usize = 200;
+
 /// The chosen part of a capture.
 pub struct Chosen<'c> {
     /// The capture.
@@ -45,12 +48,15 @@ impl<'c> Chosen<'c> {
         let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
         let mut windows = Windows::default();
         let mut details: Vec<Detail<'c>> = Vec::new();
-        for request in slow.iter().chain(&normal) {
-            details.push(Detail::of(&scene, request, &mut windows));
+        let all_tids = all_tids(capture);
+        for (i, request) in slow.iter().chain(&normal).enumerate() {
+            let others: &[u32] = if i < limits.whole.min(slow.len()) { &all_tids } else { &[] };
+            details.push(Detail::of(&scene, request, others, &mut windows));
         }
         let place = dots.iter().enumerate().map(|(i, (d, _))| (d.row.id, i)).collect();
         let begins = dots.iter().map(|(d, _)| d.row.begin_ns);
-        let left_out = left_out(&requests, &dots, slow.len(), normal.len());
+        let whole = limits.whole.min(slow.len());
+        let left_out = left_out(&requests, &dots, (slow.len(), whole), normal.len());
         let zero_ns = begins.chain([capture.meta.from_ns]).min().unwrap_or(0);
         Chosen { capture, dots, place, details, windows, left_out, zero_ns }
     }
@@ -71,7 +77,7 @@ fn dots<'c>(requests: &Requests<'c>, most: usize) -> Vec<(Judged<'c>, bool)> {
 fn left_out(
     requests: &Requests<'_>,
     dots: &[(Judged<'_>, bool)],
-    slow: usize,
+    (slow, whole): (usize, usize),
     normal: usize,
 ) -> Vec<String> {
     use diagnosis::thousands;
@@ -91,12 +97,28 @@ fn left_out(
         out.push(format!("Dots: {kept} of {all} requests; all slow ones first, then every n-th."));
     }
     out.push("Spans and events: only of requests with a timeline.".to_owned());
-    out.push(
+    let all = match whole {
+        0 => String::new(),
+        1 => "; of the slowest request, all".to_owned(),
+        n => format!("; of the {n} slowest requests, all"),
+    };
+    out.push(format!(
         "Threads: only while a request with a timeline ran, and a little around it, and only those \
-         it ran on or waited for."
-            .to_owned(),
-    );
+         it ran on or waited for{all}."
+    ));
     out
+}
+
+/// The threads with observations, at most `THREADS_MAX`: those with the most samples.
+fn all_tids(capture: &Capture) -> Vec<u32> {
+    let mut tids: Vec<u32> =
+        capture.samples.keys().chain(capture.off_cpu.keys()).copied().collect();
+    tids.sort_unstable();
+    tids.dedup();
+    let samples = |tid: &u32| capture.samples.get(tid).map_or(0, Vec::len);
+    tids.sort_by_key(|tid| std::cmp::Reverse(samples(tid)));
+    tids.truncate(THREADS_MAX);
+    tids
 }
 
 /// A request's end; for a request that still runs, the end of the capture.

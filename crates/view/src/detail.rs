@@ -32,19 +32,27 @@ pub struct Detail<'c> {
     pub lanes: Vec<u32>,
     /// Threads that it waited for without a lane.
     pub lanes_left: usize,
+    /// The states of all threads are kept.
+    pub has_all_threads: bool,
 }
 
 impl<'c> Detail<'c> {
-    /// Divides a request's time and keeps the windows of its threads.
-    pub fn of(scene: &Context<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
+    /// Divides a request's time and keeps the windows of its threads, and of `others`.
+    pub fn of(
+        scene: &Context<'c>,
+        request: &Judged<'c>,
+        others: &[u32],
+        windows: &mut Windows,
+    ) -> Detail<'c> {
         let pieces = critical_path::of_request(scene, request);
         let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
         // Far from the limits of an i64: later code adds to a damaged file's times.
         let to_ns = request.end_ns.saturating_add(pad_ns).min(u64::MAX >> 2);
         let (lanes, lanes_left) = lanes(scene, request, &pieces);
-        lanes.iter().for_each(|tid| windows.keep(*tid, from_ns, to_ns));
-        Detail { request: *request, pieces, lanes, lanes_left }
+        lanes.iter().chain(others).for_each(|tid| windows.keep(*tid, from_ns, to_ns));
+        let has_all_threads = !others.is_empty();
+        Detail { request: *request, pieces, lanes, lanes_left, has_all_threads }
     }
 }
 

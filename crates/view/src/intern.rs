@@ -136,6 +136,9 @@ impl<'c> Tables<'c> {
             return *id;
         }
         let owner = match self.frames_of.owner(frame.file) {
+            _ if self.frames_of.serves(&frame) => 4,
+            // Below the Python frame that called it: the interpreter's, or an extension's.
+            Owner::User if frame.native && self.capture.without_native(stack) != stack => 5,
             Owner::User => 0,
             Owner::Library => 1,
             Owner::Runtime => 2,

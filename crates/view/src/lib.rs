@@ -45,6 +45,11 @@ pub fn page(
             let title = format!("{} - dashcam", capture.meta.service);
             return html::fill(&title, &diagnosis::to_text(diagnosis), &packed);
         }
+        if limits.whole > 0 {
+            // Threads that the requests had nothing to do with are missed least.
+            limits.whole = 0;
+            continue;
+        }
         limits.slow = (limits.slow / 2).max(1);
         limits.normal /= 2;
         // Dots are cheap: they are reduced last.

@@ -5,6 +5,8 @@
 pub struct Limits {
     /// Slow requests with a timeline; the slowest ones.
     pub slow: usize,
+    /// Of these, the slowest, for which the states of all threads are kept.
+    pub whole: usize,
     /// Normal requests with a timeline, for comparison.
     pub normal: usize,
     /// Requests in the scatter plot; the slow ones first, then every n-th.
@@ -15,6 +17,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { slow: 200, normal: 60, dots: 20_000, bytes: 8 << 20 }
+        Limits { slow: 200, whole: 10, normal: 60, dots: 20_000, bytes: 8 << 20 }
     }
 }

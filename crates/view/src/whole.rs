@@ -41,6 +41,7 @@ pub fn data(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>, file: &str) -> Strin
     out.raw("schema", "1");
     out.raw("verdict", &verdict.to_string());
     out.raw("text", &json::text(&diagnosis::to_text(diagnosis)));
+    out.raw("markdown", &json::text(&diagnosis::to_markdown(diagnosis, file)));
     out.raw("members", &members(chosen, diagnosis));
     out.raw("about", &about(chosen));
     let causes = causes(chosen);
@@ -185,6 +186,9 @@ fn detail(
     let place = chosen.place.get(&row.id).map_or(-1, |i| *i as i64);
     Object::new()
         .raw("request", &place.to_string())
+        // A text: a JavaScript number does not hold each id.
+        .raw("id", &json::text(&row.id.to_string()))
+        .raw("has_all_threads", if detail.has_all_threads { "true" } else { "false" })
         .raw("attributes", &tables.attributes(&row.attributes).to_string())
         .numbers("lanes", &lanes)
         .raw("lanes_left", &detail.lanes_left.to_string())
@@ -347,12 +351,12 @@ fn collections(chosen: &Chosen<'_>, tables: &mut Tables<'_>, left_out: &mut Vec<
 /// samples agree. Nothing is known about a time in which no thread waited.
 fn gil(chosen: &Chosen<'_>, kept: &[(u64, u64)], tables: &mut Tables<'_>) -> String {
     let samples = chosen.capture.samples.values().flatten();
-    let told = samples.filter(|s| s.gil_holder != 0 && windows::inside(kept, s.t_ns));
-    let mut looks: Vec<(u64, u32)> = told.map(|s| (s.t_ns, s.gil_holder)).collect();
-    looks.sort_unstable();
+    let held = samples.filter(|s| s.gil_holder != 0 && windows::inside(kept, s.t_ns));
+    let mut seen: Vec<(u64, u32)> = held.map(|s| (s.t_ns, s.gil_holder)).collect();
+    seen.sort_unstable();
     let mut rows: Vec<(u64, u64, u32)> = Vec::new();
-    for (i, (t_ns, holder)) in looks.iter().enumerate() {
-        let next = looks.get(i + 1).map(|l| l.0).filter(|n| n - t_ns <= GIL_NS.0);
+    for (i, (t_ns, holder)) in seen.iter().enumerate() {
+        let next = seen.get(i + 1).map(|l| l.0).filter(|n| n - t_ns <= GIL_NS.0);
         let end = next.unwrap_or(t_ns.saturating_add(GIL_NS.1));
         match rows.last_mut() {
             Some(last) if last.2 == *holder && last.1 >= *t_ns => last.1 = last.1.max(end),

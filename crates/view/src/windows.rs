@@ -2,7 +2,8 @@
 //!
 //! How it works: each request with a timeline keeps an interval for each of its threads;
 //! overlapping intervals are joined. Inside of them a thread's states, waits and holders become
-//! rows, where equal adjacent ones are one.
+//! rows, where equal adjacent ones are one; native code inside of a Python frame makes no
+//! difference.
 //!
 //! What it promises: the rows of a thread are in order and do not overlap.
 
@@ -91,14 +92,21 @@ pub fn stretches(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<S
     let mut out: Vec<Stretch> = Vec::new();
     for segment in timeline::of_thread(capture, tid, from_ns, to_ns) {
         let what = what(&segment);
+        let is_more = |last: &Stretch| {
+            last.to_ns == segment.from_ns
+                && without_native(capture, last.what) == without_native(capture, what)
+        };
         match out.last_mut() {
-            Some(last) if last.what == what && last.to_ns == segment.from_ns => {
-                last.to_ns = segment.to_ns;
-            }
+            Some(last) if is_more(last) => last.to_ns = segment.to_ns,
             _ => out.push(Stretch { from_ns: segment.from_ns, to_ns: segment.to_ns, what }),
         }
     }
     out
+}
+
+/// For comparing: native frames come and go with each sample of one wait.
+fn without_native(capture: &Capture, what: What) -> What {
+    What { stack: capture.without_native(what.stack), ..what }
 }
 
 fn what(segment: &Segment<'_>) -> What {

@@ -3,7 +3,7 @@
 // Four weights: all time, on CPU, off CPU, and the difference: the excess of a slow request over a
 // normal one, on average. Frames are distinguished by function and file, not by line.
 
-import { RUN, type Book } from "../data.ts";
+import { INTERPRETER, NATIVE, OWN, RUN, SERVER, type Book } from "../data.ts";
 
 export type Mode = "wall" | "cpu" | "off" | "difference";
 
@@ -22,7 +22,10 @@ function node(key: string, name: string, frame: number): Node {
   return { key, name, frame, value: 0, normal: 0, children: new Map() };
 }
 
-/** `short`: without the interpreter's own frames and the recorder's. */
+/**
+ * `short`: without the frames of interpreter, recorder and server, and without the framework's between
+ * server and program, so that a handler is one box, whatever called it.
+ */
 export function grow(book: Book, requests: number[], mode: Mode, short: boolean): Node {
   const root = node("", "all", -1);
   const known = requests.filter((r) => book.detailOf.has(r));
@@ -49,7 +52,7 @@ function add(
     if ((mode === "cpu" && !run) || (mode === "off" && run)) continue;
     const ns = pieces.length[i];
     const whole = book.frames(pieces.stack[i]).reverse();
-    const stack = short ? whole.filter((f) => frames.owner[f] < 2) : whole;
+    const stack = short ? ofProgram(whole, frames.owner, run) : whole;
     let at = root;
     at.value += ns * value;
     at.normal += ns * normal;
@@ -65,6 +68,23 @@ function add(
     // The leaf names its state, so that a wait differs from work in the same function.
     if (mode !== "cpu") step(`= ${pieces.cause[i]}`, book.cause(pieces.cause[i]), -2);
   }
+}
+
+/**
+ * Of a stack, outermost first: from the program's first frame inside of the server on. Native code counts
+ * where it computes; in a wait it is how the interpreter waits, and not in every sample.
+ */
+export function ofProgram(stack: number[], owner: number[], run: boolean): number[] {
+  const isShown = (f: number) => owner[f] < INTERPRETER || (run && owner[f] === NATIVE);
+  return stack.slice(handlerAt(stack, owner)).filter(isShown);
+}
+
+/** Where in a stack, outermost first, the program's code begins inside of the outermost server; without code
+ * of the program, where the server's is. */
+export function handlerAt(stack: number[], owner: number[]): number {
+  const inside = stack.findIndex((f) => owner[f] === SERVER) + 1;
+  const first = stack.findIndex((f, i) => i >= inside && owner[f] === OWN);
+  return first < 0 ? inside : first;
 }
 
 /** A box of the graph, `left` and `right` from 0 to 1. */

@@ -5,6 +5,7 @@
 // wall, CPU and off-CPU time, hatching and the page's search would need changes to them. This file
 // only lays out and draws the visible part.
 
+import { INTERPRETER } from "../data.ts";
 import { cut, fill, h, Sheet } from "../dom.ts";
 import { duration, percent } from "../format.ts";
 import type { Store } from "../store.ts";
@@ -26,7 +27,7 @@ export function flameView(store: Store): HTMLElement {
   let zoomed: Node[] = [];
   let boxes: Box[] = [];
   let depth = 1;
-  const told = h("p", { class: "told", role: "status" });
+  const report = h("p", { class: "report", role: "status" });
   const sheet = new Sheet("Flame graph of the selected requests", draw, () => (depth + 1) * ROW + 4);
   const buttons = MODES.map(([one, label, title]) => h("button", {
     title, "data-mode": one, "aria-pressed": String(one === mode),
@@ -47,12 +48,12 @@ export function flameView(store: Store): HTMLElement {
     boxes = lay(root, mode, 0.0008);
     depth = boxes.reduce((most, box) => Math.max(most, box.depth), 0);
     up.hidden = zoomed.length === 0;
-    tell(root);
+    showSum(root);
     sheet.ask();
   }
 
-  function tell(root: Node): void {
-    told.textContent = boxes.length === 0
+  function showSum(root: Node): void {
+    report.textContent = boxes.length === 0
       ? "Nothing of this kind in the selected requests."
       : describe(root) + (mode === "difference" ? ". Slow ones beside normal ones, means." : "");
   }
@@ -78,7 +79,7 @@ export function flameView(store: Store): HTMLElement {
     if (node.frame === -2) return causeColour(node.name);
     if (node.frame < 0) return ink.line;
     const owner = store.book.data.frames.owner[node.frame];
-    return owner >= 2 ? ink.unknown : hue(node.key.split(" ")[1] ?? node.name);
+    return owner >= INTERPRETER ? ink.unknown : hue(node.key.split(" ")[1] ?? node.name);
   }
 
   function draw(): void {
@@ -116,9 +117,9 @@ export function flameView(store: Store): HTMLElement {
     const box = under(event);
     const text = box ? describe(box.node) : "";
     sheet.canvas.title = text;
-    if (text) told.textContent = text;
+    if (text) report.textContent = text;
   });
-  sheet.canvas.addEventListener("mouseleave", () => tell(zoomed.at(-1) ?? tree));
+  sheet.canvas.addEventListener("mouseleave", () => showSum(zoomed.at(-1) ?? tree));
   sheet.canvas.addEventListener("click", (event) => {
     const box = under(event);
     if (!box || box.depth === 0) return;
@@ -131,5 +132,5 @@ export function flameView(store: Store): HTMLElement {
   const box = h("div", { class: "sheet" });
   fill(box, sheet.canvas);
   return h("section", { "aria-label": "Flame graph" }, h("h2", {}, "Flame graph"),
-    h("div", { class: "row tools" }, ...buttons, h("label", {}, whole, " the interpreter's frames too"), up), told, box);
+    h("div", { class: "row tools" }, ...buttons, h("label", {}, whole, " frames of server, framework and interpreter too"), up), report, box);
 }

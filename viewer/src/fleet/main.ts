@@ -95,21 +95,21 @@ function versions(at: number): HTMLElement {
 }
 
 function capture(at: number, what: string): HTMLElement {
-  if (at < 0) return h("p", { class: "told" }, "No capture of it is in this page.");
+  if (at < 0) return h("p", { class: "report" }, "No capture of it is in this page.");
   const command = `dashcam view ${fleet.captures[at]}`;
   const copy = h("button", { onclick: () => navigator.clipboard?.writeText(command) }, "Copy");
-  return h("p", { class: "told worst" }, `${what}: `, h("code", {}, command), " ", copy);
+  return h("p", { class: "report worst" }, `${what}: `, h("code", {}, command), " ", copy);
 }
 
 function choose(at: number | null): void {
   chosen = at;
   [...list.querySelectorAll("button")].forEach((button, i) => button.setAttribute("aria-pressed", String(i === at)));
-  if (at === null) fill(detail, h("p", { class: "told" }, "Choose a cause, or a field of the map."));
+  if (at === null) fill(detail, h("p", { class: "report" }, "Choose a cause, or a field of the map."));
   else {
     const cause = fleet.causes[at];
     const rest = cause.rest_ns > 0 ? `${duration(cause.rest_ns)} of it are beyond this page's cells.` : "";
     fill(detail, h("h2", {}, named(cause), h("span", { class: "title" }, cause.fingerprint)),
-      h("p", { class: "told" }, cause.advice, " ", rest), versions(at), capture(cause.worst, "Worst capture"));
+      h("p", { class: "report" }, cause.advice, " ", rest), versions(at), capture(cause.worst, "Worst capture"));
   }
   map();
 }

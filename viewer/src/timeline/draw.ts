@@ -6,7 +6,7 @@
 
 import { READY, RUN, UNKNOWN, WAIT, type Book, type States } from "../data.ts";
 import { cut } from "../dom.ts";
-import { clock, duration, offset, step } from "../format.ts";
+import { clock, duration, step, tick } from "../format.ts";
 import { causeColour, colours, hatch, hue } from "../theme.ts";
 import { first } from "../scatter.ts";
 import { RULER, type Line, type Model, type Row } from "./model.ts";
@@ -48,15 +48,23 @@ function ruler(pen: Pen, book: Book, model: Model, view: View): void {
   pen.lineWidth = 1;
   pen.textAlign = "left";
   // Counted from the request's begin.
-  const start = Math.ceil((view.from - model.begin) / gap) * gap;
-  for (let t = start; t + model.begin <= view.to; t += gap) {
+  const start = Math.ceil((view.from - model.begin) / gap);
+  const right = view.left + view.width;
+  let free = view.left;
+  for (let i = start; i * gap + model.begin <= view.to; i++) {
+    const t = i * gap;
     const at = Math.round(x(view, t + model.begin)) + 0.5;
     pen.beginPath();
     pen.moveTo(at, RULER - 6);
     pen.lineTo(at, model.height);
     pen.stroke();
-    const label = t === 0 ? "0" : offset(t);
-    if (at + 6 + pen.measureText(label).width < view.left + view.width) pen.fillText(label, at + 3, 9);
+    // Beside its line; the last one on the other side, where it would be cut.
+    const label = tick(t, gap, view.to - view.from);
+    const width = pen.measureText(label).width;
+    const begin = at + 3 + width <= right ? at + 3 : at - 3 - width;
+    if (begin < free) continue;
+    pen.fillText(label, begin, 9);
+    free = begin + width + 10;
   }
   pen.textAlign = "right";
   const from = clock(book.data.about.zero_epoch_ms + view.from / 1e6, 3);
@@ -118,12 +126,11 @@ function bar(
 
 function pieces(pen: Pen, book: Book, model: Model, row: Row, view: View): void {
   const p = model.detail.pieces;
+  const begins = book.stretch(p);
   let i = 0;
   while (i < p.from.length) {
-    // Claimed segments of one cause and place are one bar.
     let [end, length] = [i + 1, p.length[i]];
-    while (end < p.from.length && p.cause[end] === p.cause[i] && p.exact[end] === p.exact[i] &&
-      p.stack[end] === p.stack[i]) length += p.length[end++];
+    while (end < p.from.length && begins[end] === i) length += p.length[end++];
     const [left, right] = [x(view, p.from[i]), x(view, p.from[end - 1] + p.length[end - 1])];
     if (right >= view.left && left <= view.left + view.width) {
       const cause = book.cause(p.cause[i]);

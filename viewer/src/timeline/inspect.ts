@@ -2,7 +2,8 @@
 
 import { STATE_NAMES, type Book, type Pieces, type States } from "../data.ts";
 import { h } from "../dom.ts";
-import { duration, offset } from "../format.ts";
+import { handlerAt } from "../flame/tree.ts";
+import { count, duration, offset } from "../format.ts";
 import { stateText } from "./draw.ts";
 
 export function inspectText(text: string): HTMLElement { return h("p", { class: "soft" }, text); }
@@ -12,9 +13,14 @@ export function stackList(book: Book, stack: number): HTMLElement {
   const frames = book.frames(stack);
   if (frames.length === 0) return inspectText("No stack was seen.");
   const { owner, file, line } = book.data.frames;
-  const items = frames.map((f) => h("li", { class: `owner${owner[f]}`, title: `${book.name(file[f])}:${line[f]}` },
-    h("span", {}, book.functionName(f)), " ", h("code", {}, book.place(f))));
-  return h("ol", { class: "stack" }, ...items);
+  const item = (f: number) => h("li", { class: `owner${owner[f]}`, title: `${book.name(file[f])}:${line[f]}` },
+    h("span", {}, book.functionName(f)), " ", h("code", {}, book.place(f)),
+    book.source(f) !== "" && h("code", { class: "here" }, book.source(f)));
+  const inside = frames.length - handlerAt([...frames].reverse(), owner);
+  const outer = frames.slice(inside);
+  return h("div", {}, h("ol", { class: "stack" }, ...frames.slice(0, inside).map(item)),
+    outer.length > 0 && h("details", {}, h("summary", {}, `called by ${count(outer.length)} frames`),
+      h("ol", { class: "stack", start: inside + 1 }, ...outer.map(item))));
 }
 
 function facts(rows: [string, string][]): HTMLElement {
@@ -38,12 +44,12 @@ export function inspectState(book: Book, s: States, i: number): HTMLElement {
 
 export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
   if (p.from.length === 0) return inspectText("Nothing is known of its time.");
-  // Segments are cut between samples; a reader means the whole interval around this one.
-  const same = (a: number) => p.cause[a] === p.cause[i] && p.stack[a] === p.stack[i];
-  let [begin, end] = [i, i];
-  while (begin > 0 && same(begin - 1)) begin--;
-  while (end + 1 < p.from.length && same(end + 1)) end++;
-  const length = p.from[end] + p.length[end] - p.from[begin];
+  // Segments are cut between samples; a reader means the whole stretch around this one.
+  const begins = book.stretch(p);
+  const all = begins.map((begin, at) => (begin === begins[i] ? at : -1)).filter((at) => at >= 0);
+  const length = all.reduce((sum, at) => sum + p.length[at], 0);
+  // Its longest segment has the stack that was seen most.
+  i = all.reduce((a, b) => (p.length[b] > p.length[a] && p.stack[b] > 0 ? b : a), all[0]);
   const culprit = p.culprit[i] ? book.thread(p.culprit[i] - 1) : "";
   const known = p.measured[i] ? "" : " (inferred)";
   return h("div", {}, h("h3", {}, book.cause(p.cause[i])),

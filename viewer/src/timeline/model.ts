@@ -3,7 +3,7 @@
 // From top to bottom: the request's time by cause; its spans, nested; the states of its own thread
 // and of the threads it waited for; the GIL's holder; collections; counters.
 
-import type { Book, Detail, States, Vital } from "../data.ts";
+import { RUN, type Book, type Detail, type States, type Vital } from "../data.ts";
 import { unitOf } from "../format.ts";
 
 export interface Row {
@@ -37,7 +37,7 @@ const GAP = 4;
 /** Below threads, for the arrows between them. */
 const WIDE_GAP = 14;
 
-export function model(book: Book, request: number): Model | null {
+export function model(book: Book, request: number, everyThread = false): Model | null {
   const detail = book.detailOf.get(request);
   if (!detail) return null;
   const { requests } = book.data;
@@ -55,12 +55,16 @@ export function model(book: Book, request: number): Model | null {
     add({ kind: "state", label: book.thread(thread), note, height: 30, thread,
       states: book.statesOf.get(thread) });
   });
+  for (const states of everyThread ? others(book, detail, begin, end) : []) {
+    add({ kind: "state", label: book.thread(states.thread), height: 22, thread: states.thread, states });
+  }
   const { gil, gcs } = book.data;
   const during = (from: number[], length: number[]) =>
     from.some((t, i) => t <= end && t + length[i] >= begin);
   if (during(gil.from, gil.length)) add({ kind: "gil", label: "GIL held by", note: "as waiters saw it", height: 26 });
   if (during(gcs.begin, gcs.length)) add({ kind: "gc", label: "collections", height: 20 });
   for (const vital of lines(book.data.vitals)) {
+    if (!moves(vital, begin, end)) continue;
     add({ kind: "vital", label: vital.name, note: vital.unit, height: 26, vital });
   }
   let top = RULER;
@@ -71,6 +75,24 @@ export function model(book: Book, request: number): Model | null {
     if (row.kind === "state") rowOf.set(row.thread, i);
   });
   return { request, detail, rows, height: top + 2, begin, end, rowOf };
+}
+
+/** A counter is worth its row if it changed by this part of its largest value. */
+const LEAST_CHANGE = 0.05;
+
+function moves(line: Line, begin: number, end: number): boolean {
+  const pad = (end - begin) / 10;
+  const near = line.value.filter((_, i) => line.at[i] >= begin - pad && line.at[i] <= end + pad);
+  return near.length > 1 && Math.max(...near) - Math.min(...near) > line.most * LEAST_CHANGE;
+}
+
+/** The threads that the request had nothing to do with, the busiest first. */
+function others(book: Book, detail: Detail, begin: number, end: number): States[] {
+  const ran = (s: States) => s.from.reduce((sum, from, i) => sum + (s.state[i] !== RUN ? 0
+    : Math.max(0, Math.min(from + s.length[i], end) - Math.max(from, begin))), 0);
+  const during = (s: States) => s.from.some((from, i) => from < end && from + s.length[i] > begin);
+  return book.data.states.filter((s) => !detail.lanes.includes(s.thread) && during(s))
+    .map((s) => [ran(s), s] as const).sort((a, b) => b[0] - a[0]).map(([, s]) => s);
 }
 
 function waitedFor(book: Book, detail: Detail, thread: number): string {
@@ -126,6 +148,6 @@ export function toLine(vital: Vital): Line | null {
     Math.max(0, v - rows[i][1]) / Math.max((t - rows[i][0]) / 1e9, 1e-3));
   // Nanoseconds per second are a share of one CPU.
   const value = unit === "ns" ? rate.map((v) => v / 1e7) : rate;
-  const told = unit === "ns" ? "% of a CPU" : `${unit} a second`.trim();
-  return { name, unit: told, at: rows.slice(1).map((row) => row[0]), value, most: Math.max(...value) };
+  const shown = unit === "ns" ? "% of a CPU" : `${unit} a second`.trim();
+  return { name, unit: shown, at: rows.slice(1).map((row) => row[0]), value, most: Math.max(...value) };
 }

@@ -1,7 +1,7 @@
 // The chosen request as a timeline: the visible part, and mouse and keyboard control.
 
 import type { Book, Pieces } from "../data.ts";
-import { cut, fill, h, Sheet } from "../dom.ts";
+import { copyButton, cut, fill, h, Sheet } from "../dom.ts";
 import { count, duration } from "../format.ts";
 import { first } from "../scatter.ts";
 import type { Store } from "../store.ts";
@@ -9,14 +9,16 @@ import { colours, onTheme } from "../theme.ts";
 import { drawModel, FONT, stateText, vitalText, type View } from "./draw.ts";
 import { inspectEvent, inspectPiece, inspectSpan, inspectState, inspectText } from "./inspect.ts";
 import { model, RULER, type Model, type Row } from "./model.ts";
+import { waterfall } from "./waterfall.ts";
 
 const LEAST_SPAN_NS = 2_000;
 
 export class Timeline {
   readonly element: HTMLElement;
   private readonly title = h("span", { class: "title" });
-  private readonly note = h("p", { class: "told" });
+  private readonly note = h("p", { class: "report" });
   private readonly inspector = h("div", { class: "inspector", role: "status" });
+  private readonly everyThread = h("input", { type: "checkbox", onchange: () => this.reload() });
   private readonly sheet: Sheet;
   private model: Model | null = null;
   private from = 0;
@@ -24,7 +26,7 @@ export class Timeline {
   /** Where the pointer is, pixels from the left of the canvas. */
   private pointer = -1;
   /** The segment of the request that the inspector shows, -1 none. */
-  private told = -1;
+  private explained = -1;
 
   constructor(private readonly store: Store) {
     this.sheet = new Sheet("Timeline of the chosen request", () => this.draw(),
@@ -39,12 +41,14 @@ export class Timeline {
         button("zoom in", "W", () => this.zoom(0.5)),
         button("zoom out", "S", () => this.zoom(2)),
         button("whole request", "F", () => this.fit()),
-        h("span", { class: "soft" }, "drag pans; click it, then the wheel zooms")),
+        h("label", { title: "Also those that the request had nothing to do with" }, this.everyThread, " every thread"),
+        copyButton("Copy link", "A link to this request in this file", () => linkTo(this.model?.detail.id ?? ""))),
       h("p", { class: "key" }, stateKey()),
-      h("div", { class: "split" }, h("div", { class: "sheet" }, this.sheet.canvas), this.inspector),
-      this.note);
+      h("div", { class: "split" },
+        h("div", {}, h("div", { class: "sheet" }, this.sheet.canvas), this.note, waterfall(store)), this.inspector));
     store.on("chosen", () => this.load());
     store.on("focus", () => this.focus());
+    store.on("piece", () => this.explain(store.at));
     store.on("search", () => this.sheet.ask());
     onTheme(() => this.sheet.ask());
     this.hands();
@@ -61,8 +65,9 @@ export class Timeline {
 
   private load(): void {
     const { book, store } = this;
-    this.model = model(book, store.chosen);
-    this.told = -1;
+    this.model = model(book, store.chosen, this.everyThread.checked);
+    this.explained = -1;
+    this.link();
     fill(this.inspector, inspectText("Click a bar for its stack and times."));
     if (!this.model) {
       const none = store.chosen >= 0;
@@ -81,11 +86,38 @@ export class Timeline {
     this.note.textContent = [
       detail.attributes ? `Attributes: ${book.name(detail.attributes)}.` : "",
       left ? `${count(left)} more threads it waited for are not shown.` : "",
-    ].join(" ");
-    this.told = longest(detail.pieces);
-    fill(this.inspector, inspectText("Its longest stretch; click a bar for another, or press . for the next."),
-      inspectPiece(book, detail.pieces, this.told));
+      this.everyThread.checked && !detail.has_all_threads
+        ? "The page has every thread of the slowest requests only." : "",
+    ].join(" ").trim();
+    this.note.hidden = this.note.textContent === "";
+    this.explain(longest(book, detail.pieces));
     this.fit();
+  }
+
+  /** The same request at the same place, with other rows. */
+  private reload(): void {
+    const [from, to, at] = [this.from, this.to, this.explained];
+    this.load();
+    if (!this.model) return;
+    if (at >= 0) this.explain(at);
+    this.set(from, to);
+  }
+
+  /** Shows one stretch of the request in the inspector. */
+  private explain(piece: number): void {
+    if (!this.model) return;
+    this.explained = piece;
+    fill(this.inspector, inspectPiece(this.book, this.model.detail.pieces, piece),
+      inspectText("Click a bar for another, or press . for the next."));
+    this.sheet.ask();
+  }
+
+  /** The address names the chosen request, so that it can be passed on. */
+  private link(): void {
+    const id = this.model?.detail.id;
+    try {
+      history.replaceState(null, "", id === undefined ? location.pathname : `#request=${id}`);
+    } catch { /* an embedded page has no address */ }
   }
 
   private focus(): void {
@@ -128,11 +160,9 @@ export class Timeline {
   stretch(by: number): void {
     const p = this.model?.detail.pieces;
     if (!p || p.from.length === 0) return;
-    const begins = p.from.map((_, i) => i)
-      .filter((i) => i === 0 || p.cause[i] !== p.cause[i - 1] || p.stack[i] !== p.stack[i - 1]);
-    const at = begins.filter((i) => i <= this.told).length - 1;
-    this.told = begins[(Math.max(at, 0) + by + begins.length) % begins.length];
-    fill(this.inspector, inspectPiece(this.book, p, this.told));
+    const begins = this.book.stretch(p).filter((begin, i) => begin === i);
+    const at = begins.filter((i) => i <= this.explained).length - 1;
+    this.explain(begins[(Math.max(at, 0) + by + begins.length) % begins.length]);
   }
 
   /** By a part of the visible range. */
@@ -246,7 +276,7 @@ export class Timeline {
     } else if (row.kind === "request") {
       const p = this.model.detail.pieces;
       const i = this.within(p.from, p.length, t);
-      if (i >= 0) fill(this.inspector, inspectPiece(book, p, this.told = i));
+      if (i >= 0) this.explain(i);
     } else if (row.events) {
       const slack = ((this.to - this.from) / this.view().width) * 8;
       const at = book.data.events.at;
@@ -264,19 +294,22 @@ export class Timeline {
   }
 }
 
-/** The middle of the longest interval of the cause that took most. */
-function longest(p: Pieces): number {
+/** The longest stretch of the cause that took most. */
+function longest(book: Book, p: Pieces): number {
   const sums: number[] = [];
   p.cause.forEach((cause, i) => { sums[cause] = (sums[cause] ?? 0) + p.length[i]; });
   const main = p.cause.reduce((a, b) => (sums[b] > sums[a] ? b : a), p.cause[0]);
-  let [best, found, begin] = [-1, 0, 0];
-  for (let i = 0; i < p.from.length; i++) {
-    if (i > 0 && (p.cause[i] !== p.cause[i - 1] || p.stack[i] !== p.stack[i - 1])) begin = i;
-    if (p.cause[i] !== main) continue;
-    const length = p.from[i] + p.length[i] - p.from[begin];
-    if (length > best) [best, found] = [length, begin + ((i - begin) >> 1)];
-  }
-  return found;
+  const begins = book.stretch(p);
+  const lengths = new Map<number, number>();
+  begins.forEach((begin, i) => {
+    if (p.cause[i] === main) lengths.set(begin, (lengths.get(begin) ?? 0) + p.length[i]);
+  });
+  return [...lengths].reduce((a, b) => (b[1] > a[1] ? b : a), [0, -1])[0];
+}
+
+/** The page's address with a request. */
+function linkTo(id: string): string {
+  return `${location.href.split("#")[0]}#request=${id}`;
 }
 
 function stateKey(): HTMLElement {

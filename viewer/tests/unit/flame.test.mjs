@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { source } from "./source.mjs";
 
-const { grow, lay } = await source("flame/tree.ts");
+const { grow, lay, ofProgram } = await source("flame/tree.ts");
 const { RUN } = await source("data.ts");
 const WAIT = RUN + 1;
 
@@ -64,4 +64,20 @@ test("children lie inside of their parent, the widest first, and narrow ones are
   const boxes = lay(root, "wall", 0.2).map(({ node, depth, left, right }) => [node.name, depth, left, right]);
   const near = boxes.map(([name, depth, left, right]) => [name, depth, +left.toFixed(3), +right.toFixed(3)]);
   assert.deepEqual(near, [["all", 0, 0, 1], ["b", 1, 0, 0.6], ["a", 1, 0.6, 0.9]]);
+});
+
+test("a handler is one box, whatever called it, and a launcher is none", () => {
+  // Outermost first: main() of the program, the server, the framework, the handler, a library, a callback.
+  const [own, library, interpreter, server] = [0, 1, 2, 4];
+  const owner = [own, server, library, own, library, own, interpreter];
+  assert.deepEqual(ofProgram([0, 1, 2, 3, 4, 5, 6], owner, false), [3, 4, 5]);
+  assert.deepEqual(ofProgram([6, 1, 3], owner, false), [3], "called by another way");
+  assert.deepEqual(ofProgram([6, 0, 4], owner, false), [0, 4], "without a server main() is the program");
+  assert.deepEqual(ofProgram([0, 1, 2], owner, false), [2], "a framework that called nothing yet");
+});
+
+test("native code that the interpreter called is shown where it computes", () => {
+  const owner = [0, 5];
+  assert.deepEqual(ofProgram([0, 1], owner, true), [0, 1]);
+  assert.deepEqual(ofProgram([0, 1], owner, false), [0]);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { source } from "./source.mjs";
 
-const { clock, count, duration, offset, percent, step, unitOf } = await source("format.ts");
+const { clock, count, duration, offset, percent, step, tick, unitOf } = await source("format.ts");
 
 test("a duration has the unit and the digits of its size", () => {
   // The cases of `numbers_for_people` in crates/diagnosis/src/wording.rs.
@@ -45,4 +45,13 @@ test("steps of an axis are 1, 2 or 5 times a power of ten, and not more than ask
 test("a counter's name ends in its unit, if it has one", () => {
   assert.deepEqual(unitOf("run_delay_ns"), ["run delay", "ns"]);
   assert.deepEqual(unitOf("context_switches"), ["context switches", ""]);
+});
+
+test("the ticks of an axis are in one unit, with the digits that distinguish them", () => {
+  const axis = (gap, span) => [0, 1, 2, -1].map((i) => tick(i * gap, gap, span));
+  assert.deepEqual(axis(2e9, 10e9), ["0", "2 s", "4 s", "−2 s"]);
+  assert.deepEqual(axis(5e8, 3e9), ["0", "0.5 s", "1.0 s", "−0.5 s"]);
+  assert.deepEqual(axis(5e7, 4e8), ["0", "50 ms", "100 ms", "−50 ms"]);
+  assert.deepEqual(axis(2e5, 1.9e6), ["0", "200 µs", "400 µs", "−200 µs"]);
+  assert.equal(tick(1_200_000e9, 1e9, 2e15), "1,200,000 s");
 });
