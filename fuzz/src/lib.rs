@@ -5,7 +5,7 @@ use capture::region::DeadRegion;
 use capture::write::checksum;
 use format::chunk;
 use format::region::{word, Layout, MAGIC, MIN_BYTES};
-use view::Limits;
+use view::{Limits, Recorded};
 
 /// Requests slower than this are judged; short, so that fuzzed times count.
 const LIMIT_NS: u64 = 1000;
@@ -22,7 +22,9 @@ pub fn read(bytes: &[u8]) {
     let _ = diagnosis::to_text(&diagnosis);
     let _ = diagnosis::to_json(&diagnosis, "fuzz").to_string();
     let limits = Limits { slow: 8, normal: 4, dots: 100, bytes: 1 << 20 };
-    let page = view::page(&capture, &diagnosis, "fuzz", &|_| LIMIT_NS, limits);
+    let mut recorded = Recorded::default();
+    recorded.take(&capture, &view::timelines(&capture, &|_| LIMIT_NS, limits));
+    let page = view::page(&capture, &recorded, &diagnosis, "fuzz", &|_| LIMIT_NS, limits);
     assert!(page.ends_with("</html>\n"), "the page's end is missing");
 }
 

@@ -1,28 +1,22 @@
 //! `dashcam view`: the page of a capture.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use view::Limits;
+use capture::read::{Parts, ReadError};
+use view::{Limits, Recorded};
 
 use crate::exit_code::USAGE;
 use crate::output;
 use crate::progress;
-use crate::read::{judged_by, open, parsed};
+use crate::read::{default_rules, failed, open_judged, parsed};
 
 /// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.
 pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
-    // Wrong rules are the caller's error, whatever the file is.
-    if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
-        return code;
-    }
-    let (file, capture) = match open(path) {
-        Ok(found) => found,
-        Err(code) => return code,
-    };
-    let rules = match judged_by(&capture, slow) {
-        Ok(rules) => rules,
+    let (file, html) = match made(path, slow) {
+        Ok(made) => made,
         Err(code) => return code,
     };
     let page = to.map_or_else(|| file.with_extension("html"), Path::to_owned);
@@ -31,12 +25,6 @@ pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
         eprintln!("dashcam: -o {shown} is the capture itself; wanted another file for the page");
         return ExitCode::from(USAGE);
     }
-    let limit_ns = |name: &str| rules.limit_ns(name);
-    progress::stage("looking for causes");
-    let diagnosis = diagnosis::diagnose(&capture, limit_ns);
-    progress::stage("making the page");
-    let shown = file.display().to_string();
-    let html = view::page(&capture, &diagnosis, &shown, &limit_ns, Limits::default());
     let written = output::write(&page, |out| out.write_all(html.as_bytes()));
     progress::clear();
     if let Err(error) = written {
@@ -49,6 +37,37 @@ pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
         show(&page);
     }
     ExitCode::SUCCESS
+}
+
+/// The capture that is meant, and its page. The capture is read for the verdict first, and then in
+/// parts for what the requests of the page recorded, so that a large one is never in memory.
+fn made(path: &Path, slow: Option<&str>) -> Result<(PathBuf, String), ExitCode> {
+    // Wrong rules are the caller's error, whatever the file is.
+    let given = slow.map(parsed).transpose()?;
+    let (file, capture) = open_judged(path, given.as_ref())?;
+    let rules = given.unwrap_or_else(|| default_rules(&capture));
+    let limit_ns = |name: &str| rules.limit_ns(name);
+    progress::stage("looking for causes");
+    let diagnosis = diagnosis::diagnose(&capture, limit_ns);
+    let ids = view::timelines(&capture, &limit_ns, Limits::default());
+    progress::stage("reading spans");
+    let recorded = recorded(&file, &ids).map_err(|error| {
+        progress::clear();
+        failed(&file, &error)
+    })?;
+    progress::stage("making the page");
+    let shown = file.display().to_string();
+    let html = view::page(&capture, &recorded, &diagnosis, &shown, &limit_ns, Limits::default());
+    Ok((file, html))
+}
+
+fn recorded(file: &Path, ids: &HashSet<u64>) -> Result<Recorded, ReadError> {
+    let (mut parts, mut part) = Parts::open(file, &mut progress::at)?;
+    let mut recorded = Recorded::default();
+    while parts.next(&mut part)? {
+        recorded.take(&part, ids);
+    }
+    Ok(recorded)
 }
 
 /// Opens the page if there is a screen. A failure to open it is ignored: its path was printed.

@@ -44,8 +44,7 @@ impl<'c> Chosen<'c> {
         let requests = Requests::divide(capture, limit_ns);
         let dots = dots(&requests, limits.dots);
         let scene = Context::judged(capture, requests.threshold_ns);
-        let slow: Vec<Judged<'c>> = requests.slow.iter().take(limits.slow).copied().collect();
-        let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
+        let (slow, normal) = with_timeline(&requests, limits);
         let mut windows = Windows::default();
         let mut details: Vec<Detail<'c>> = Vec::new();
         let all_tids = all_tids(capture);
@@ -60,6 +59,16 @@ impl<'c> Chosen<'c> {
         let zero_ns = begins.chain([capture.meta.from_ns]).min().unwrap_or(0);
         Chosen { capture, dots, place, details, windows, left_out, zero_ns }
     }
+}
+
+/// The slow and the normal requests with a timeline.
+pub fn with_timeline<'c>(
+    requests: &Requests<'c>,
+    limits: Limits,
+) -> (Vec<Judged<'c>>, Vec<Judged<'c>>) {
+    let slow = requests.slow.iter().take(limits.slow).copied().collect();
+    let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
+    (slow, normal)
 }
 
 /// All slow requests and every n-th normal one; the controls are among them by the same steps, or

@@ -16,10 +16,9 @@ use crate::choice::{is_open, Chosen};
 use crate::detail::Detail;
 use crate::intern::Tables;
 use crate::json::{self, difference, Object};
+use crate::recorded::{Recorded, ROWS_MAX};
 use crate::windows::{self, Stretch};
 
-/// At most this many rows of spans, events, collections and counters, each.
-const MOST_ROWS: usize = 100_000;
 /// A sample of the GIL counts for at most this long, and for this long when no other sample
 /// follows.
 const GIL_NS: (u64, u64) = (30_000_000, 3_000_000);
@@ -33,7 +32,12 @@ mod flag {
 }
 
 /// The data of a page.
-pub fn data(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>, file: &str) -> String {
+pub fn data(
+    chosen: &Chosen<'_>,
+    recorded: &Recorded,
+    diagnosis: &Diagnosis<'_>,
+    file: &str,
+) -> String {
     let capture = chosen.capture;
     let mut tables = Tables::new(capture);
     let mut out = Object::new();
@@ -51,14 +55,16 @@ pub fn data(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>, file: &str) -> Strin
     out.raw("requests", &requests(chosen, &mut tables));
     out.raw(
         "details",
-        &json::items(chosen.details.iter().map(|d| detail(chosen, d, &causes, &mut tables))),
+        &json::items(
+            chosen.details.iter().map(|d| detail(chosen, recorded, d, &causes, &mut tables)),
+        ),
     );
     out.raw("states", &states(chosen, &mut tables));
     let kept = chosen.windows.any();
     let ids: HashSet<u64> = chosen.details.iter().map(|d| d.request.row.id).collect();
     let mut left_out = chosen.left_out.clone();
-    out.raw("spans", &spans(chosen, &ids, &mut tables, &mut left_out));
-    out.raw("events", &events(chosen, &ids, &mut tables, &mut left_out));
+    out.raw("spans", &spans(chosen, (recorded, &ids), &mut tables, &mut left_out));
+    out.raw("events", &events(chosen, (recorded, &ids), &mut tables, &mut left_out));
     out.raw("tasks", &tasks(chosen, &ids, &mut tables));
     out.raw("gcs", &collections(chosen, &mut tables, &mut left_out));
     out.raw("gil", &gil(chosen, &kept, &mut tables));
@@ -138,6 +144,7 @@ fn requests(chosen: &Chosen<'_>, tables: &mut Tables<'_>) -> String {
 /// One request with its segments and lanes.
 fn detail(
     chosen: &Chosen<'_>,
+    recorded: &Recorded,
     detail: &Detail<'_>,
     causes: &[Cause],
     tables: &mut Tables<'_>,
@@ -182,6 +189,7 @@ fn detail(
     let pieces = pieces.end();
     let lanes: Vec<i64> = detail.lanes.iter().map(|tid| tables.thread(*tid)).collect();
     let row = detail.request.row;
+    let attributes = recorded.attributes.get(&row.id).unwrap_or(&row.attributes);
     // A slow request past the limit of dots is not among them: -1, and the page skips it.
     let place = chosen.place.get(&row.id).map_or(-1, |i| *i as i64);
     Object::new()
@@ -189,7 +197,7 @@ fn detail(
         // A text: a JavaScript number does not hold each id.
         .raw("id", &json::text(&row.id.to_string()))
         .raw("has_all_threads", if detail.has_all_threads { "true" } else { "false" })
-        .raw("attributes", &tables.attributes(&row.attributes).to_string())
+        .raw("attributes", &tables.attributes(attributes).to_string())
         .numbers("lanes", &lanes)
         .raw("lanes_left", &detail.lanes_left.to_string())
         .raw("pieces", &pieces)
@@ -252,11 +260,14 @@ fn target(target: u64, tables: &mut Tables<'_>) -> i64 {
 
 /// Cuts rows to the limit, and notes that.
 fn bound<T>(rows: &mut Vec<T>, what: &str, left_out: &mut Vec<String>) {
-    if rows.len() > MOST_ROWS {
-        let (most, all) = (MOST_ROWS as u64, rows.len() as u64);
-        let count = diagnosis::thousands;
-        left_out.push(format!("{what}: the first {} of {}.", count(most), count(all)));
-        rows.truncate(MOST_ROWS);
+    left_out_rows(what, rows.len().min(ROWS_MAX), rows.len(), left_out);
+    rows.truncate(ROWS_MAX);
+}
+
+fn left_out_rows(what: &str, kept: usize, all: usize, left_out: &mut Vec<String>) {
+    if kept < all {
+        let count = |n: usize| diagnosis::thousands(n as u64);
+        left_out.push(format!("{what}: the first {} of {}.", count(kept), count(all)));
     }
 }
 
@@ -266,13 +277,14 @@ fn place(chosen: &Chosen<'_>, request: u64) -> i64 {
 
 fn spans(
     chosen: &Chosen<'_>,
-    kept: &HashSet<u64>,
+    (recorded, kept): (&Recorded, &HashSet<u64>),
     tables: &mut Tables<'_>,
     left_out: &mut Vec<String>,
 ) -> String {
-    let near = chosen.capture.spans.iter().filter(|s| kept.contains(&s.request));
+    let near = recorded.spans.iter().filter(|s| kept.contains(&s.request));
     let mut rows: Vec<_> = near.collect();
-    bound(&mut rows, "Spans", left_out);
+    rows.sort_by_key(|s| s.begin_ns);
+    left_out_rows("Spans", recorded.spans.len(), recorded.counts.0, left_out);
     let names: Vec<i64> = rows.iter().map(|s| tables.name(s.name)).collect();
     let threads: Vec<i64> = rows.iter().map(|s| tables.thread(s.tid)).collect();
     let attributes: Vec<i64> = rows.iter().map(|s| tables.attributes(&s.attributes)).collect();
@@ -294,13 +306,14 @@ fn spans(
 
 fn events(
     chosen: &Chosen<'_>,
-    kept: &HashSet<u64>,
+    (recorded, kept): (&Recorded, &HashSet<u64>),
     tables: &mut Tables<'_>,
     left_out: &mut Vec<String>,
 ) -> String {
-    let near = chosen.capture.events.iter().filter(|e| kept.contains(&e.request));
+    let near = recorded.events.iter().filter(|e| kept.contains(&e.request));
     let mut rows: Vec<_> = near.collect();
-    bound(&mut rows, "Events", left_out);
+    rows.sort_by_key(|e| e.t_ns);
+    left_out_rows("Events", recorded.events.len(), recorded.counts.1, left_out);
     let names: Vec<i64> = rows.iter().map(|e| tables.name(e.name)).collect();
     let threads: Vec<i64> = rows.iter().map(|e| tables.thread(e.tid)).collect();
     let attributes: Vec<i64> = rows.iter().map(|e| tables.attributes(&e.attributes)).collect();
@@ -318,7 +331,7 @@ fn events(
 /// Work that the chosen requests handed to other threads.
 fn tasks(chosen: &Chosen<'_>, kept: &HashSet<u64>, tables: &mut Tables<'_>) -> String {
     let all = chosen.capture.tasks.iter();
-    let rows: Vec<_> = all.filter(|t| kept.contains(&t.request)).take(MOST_ROWS).collect();
+    let rows: Vec<_> = all.filter(|t| kept.contains(&t.request)).take(ROWS_MAX).collect();
     let threads: Vec<i64> = rows.iter().map(|t| tables.thread(t.tid)).collect();
     let at = |t_ns: u64| difference(t_ns, chosen.zero_ns);
     Object::new()
@@ -363,7 +376,7 @@ fn gil(chosen: &Chosen<'_>, kept: &[(u64, u64)], tables: &mut Tables<'_>) -> Str
             _ => rows.push((*t_ns, end, *holder)),
         }
     }
-    rows.truncate(MOST_ROWS);
+    rows.truncate(ROWS_MAX);
     let threads: Vec<i64> = rows.iter().map(|r| tables.thread(r.2)).collect();
     Object::new()
         .times("from", &rows.iter().map(|r| difference(r.0, chosen.zero_ns)).collect::<Vec<i64>>())

@@ -10,7 +10,7 @@ use format::record::Sample;
 use format::wait::{HolderSource, WaitKind};
 use made::{code, node, request, MS};
 use serde_json::Value;
-use view::Limits;
+use view::{Limits, Recorded};
 
 const HOSTILE: &str = "</script><script>alert(1)</script><!--dashcam:data-->";
 
@@ -55,7 +55,9 @@ fn capture(slow: u64, normal: u64) -> Capture {
 fn page(capture: &Capture, limits: Limits) -> String {
     let limit = |_: &str| 300 * MS;
     let diagnosis = diagnosis::diagnose(capture, limit);
-    view::page(capture, &diagnosis, "x.dashcam", &limit, limits)
+    let mut recorded = Recorded::default();
+    recorded.take(capture, &view::timelines(capture, &limit, limits));
+    view::page(capture, &recorded, &diagnosis, "x.dashcam", &limit, limits)
 }
 
 /// The text in the element that holds the data.
