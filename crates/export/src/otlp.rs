@@ -13,7 +13,7 @@ use ::otlp::metrics::{Metric, Numbers, Point, Shape, Temporality};
 use ::otlp::{Resource, Scope, Value};
 use analysis::states::Threads;
 use capture::read::Capture;
-use format::metric::Numbers as Told;
+use format::metric::Numbers as Recorded;
 
 use crate::attributes::{attributes, put};
 use crate::part_writer::PartWriter;
@@ -153,12 +153,12 @@ fn of_windows(capture: &Capture) -> Vec<Metric<'_>> {
     let mut all: BTreeMap<(&str, u8, bool), Metric<'_>> = BTreeMap::new();
     for row in &capture.metrics {
         let name = capture.name(row.name);
-        let is_delta = matches!(row.numbers, Told::Gauge { delta: true, .. });
+        let is_delta = matches!(row.numbers, Recorded::Gauge { delta: true, .. });
         let shape = match row.numbers {
-            Told::Count(_) => Shape::Sum(Temporality::Delta, true),
-            Told::Gauge { delta: true, .. } => Shape::Sum(Temporality::Delta, false),
-            Told::Gauge { .. } | Told::Members { .. } => Shape::Gauge,
-            Told::Values { .. } => Shape::Summary,
+            Recorded::Count(_) => Shape::Sum(Temporality::Delta, true),
+            Recorded::Gauge { delta: true, .. } => Shape::Sum(Temporality::Delta, false),
+            Recorded::Gauge { .. } | Recorded::Members { .. } => Shape::Gauge,
+            Recorded::Values { .. } => Shape::Summary,
         };
         let unit = if row.kind == TIMING { "ms" } else { "" };
         let metric = all.entry((name, row.kind, is_delta)).or_insert_with(|| Metric {
@@ -168,13 +168,13 @@ fn of_windows(capture: &Capture) -> Vec<Metric<'_>> {
             points: Vec::new(),
         });
         // A counter that was decremented is not monotonic.
-        if matches!(row.numbers, Told::Count(sum) if sum < 0.0) {
+        if matches!(row.numbers, Recorded::Count(sum) if sum < 0.0) {
             metric.shape = Shape::Sum(Temporality::Delta, false);
         }
         let numbers = match row.numbers {
-            Told::Count(value) | Told::Gauge { value, .. } => Numbers::One(value),
-            Told::Members { members, .. } => Numbers::One(members),
-            Told::Values { count, sum, min, max, median, p99 } => Numbers::Quantiles {
+            Recorded::Count(value) | Recorded::Gauge { value, .. } => Numbers::One(value),
+            Recorded::Members { members, .. } => Numbers::One(members),
+            Recorded::Values { count, sum, min, max, median, p99 } => Numbers::Quantiles {
                 count: count.round().max(0.0) as u64,
                 sum,
                 quantiles: vec![(0.0, min), (0.5, median), (0.99, p99), (1.0, max)],

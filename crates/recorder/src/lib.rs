@@ -34,7 +34,7 @@ mod twice;
 pub use contexts::{context_switch_missed, context_switched};
 pub use current::{current, is_on, on_epoch, on_epoch_or, pause, resume, sleep};
 pub use failures::{
-    ask_postponed, set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES,
+    ask_postponed, set_predicate, Ended, ErrorJudge, Failures, Predicate, Recorded, ERROR_RULES,
 };
 pub use install::install;
 pub use latency::{Latencies, LatencyView, Slow, LATENCY_BOUNDS_NS};

@@ -95,7 +95,7 @@ fn what_is_too_short_for_a_span_is_summed_up_in_the_root() {
 #[test]
 fn recorded_ids_kinds_and_statuses_are_exported() {
     let mut made = capture(true);
-    let told = Trace {
+    let record = Trace {
         t_ns: T0,
         request: 64,
         trace: 0xabc,
@@ -108,7 +108,7 @@ fn recorded_ids_kinds_and_statuses_are_exported() {
         message: 14,
         ..Trace::default()
     };
-    made.traces.push(TraceRow { tid: WORKER, seq: 1, record: told, attributes: Vec::new() });
+    made.traces.push(TraceRow { tid: WORKER, seq: 1, record, attributes: Vec::new() });
     let link = Link { t_ns: T0, request: 64, span: 0xdef, to_trace: 7, to_span: 8, remote: true };
     let attributes = vec![(10, Text::Int(1))];
     made.links.push(LinkRow { tid: WORKER, link, attributes });

@@ -118,10 +118,10 @@ fn perfetto_has_one_clock_marks_flows_counters_and_samples() {
     assert_eq!(samples.len(), 103);
     assert!(samples.iter().all(|s| (s.pid(), s.tid()) == (4711, WORKER)));
     assert_eq!(samples.last().map(|s| s.timebase_count()), Some(1990 * MS));
-    stacks_are_told_before_they_are_used(&trace);
+    stacks_are_named_before_they_are_used(&trace);
 }
 
-fn stacks_are_told_before_they_are_used(trace: &Trace) {
+fn stacks_are_named_before_they_are_used(trace: &Trace) {
     let (mut functions, mut files, mut mappings) = (HashMap::new(), HashMap::new(), vec![]);
     let (mut frames, mut stacks) = (HashMap::new(), HashMap::new());
     let text = |s: &export::perfetto::proto::InternedString| {

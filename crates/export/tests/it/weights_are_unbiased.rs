@@ -73,7 +73,7 @@ struct Thread {
     request_ms: u64,
     /// CPU time so far, and at the last sample.
     cpu_ms: u64,
-    cpu_told_ms: u64,
+    cpu_recorded_ms: u64,
     looked_ms: Option<u64>,
     /// It was on a CPU since then.
     ran: bool,
@@ -195,7 +195,7 @@ impl Simulation {
         let runs = self.kind.runs(self.at(tid).step);
         let thread = self.at(tid);
         let wall_ms = thread.looked_ms.replace(now_ms).map_or(0, |last_ms| now_ms - last_ms);
-        let cpu_ms = thread.cpu_ms - std::mem::replace(&mut thread.cpu_told_ms, thread.cpu_ms);
+        let cpu_ms = thread.cpu_ms - std::mem::replace(&mut thread.cpu_recorded_ms, thread.cpu_ms);
         thread.ran = runs;
         let stack = thread.step as u32 + 1;
         let wait = if runs { WaitKind::Running } else { WaitKind::Futex };

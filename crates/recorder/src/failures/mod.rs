@@ -6,4 +6,4 @@ mod rules;
 pub(crate) use predicate::{ask, postpone, Question};
 pub use predicate::{ask_postponed, set_predicate, Ended, Predicate};
 pub(crate) use rules::Failed;
-pub use rules::{ErrorJudge, Failures, Told, ERROR_RULES};
+pub use rules::{ErrorJudge, Failures, Recorded, ERROR_RULES};

@@ -31,7 +31,7 @@ pub trait ErrorJudge: Send + Sync {
 
 /// A request that failed or was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Recorded {
     /// Its id.
     pub id: u64,
     /// Its name.
@@ -164,18 +164,18 @@ impl Failures {
     }
 
     /// Failed requests for the rules that judge each by itself, as `Limits::take_slow`.
-    pub fn take_failed(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
+    pub fn take_failed(&self, seen: u64, mut each: impl FnMut(Recorded)) -> u64 {
         self.failed.take(seen, |[id, word], _| {
             let (name, detail) = unpack_pair(word);
-            each(Told { id, name, detail });
+            each(Recorded { id, name, detail });
         })
     }
 
     /// Requests that the predicate chose, as `Limits::take_slow`.
-    pub fn take_chosen(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
+    pub fn take_chosen(&self, seen: u64, mut each: impl FnMut(Recorded)) -> u64 {
         self.chosen.take(seen, |[id, word], _| {
             let (name, detail) = unpack_pair(word);
-            each(Told { id, name, detail });
+            each(Recorded { id, name, detail });
         })
     }
 

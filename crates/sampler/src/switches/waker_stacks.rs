@@ -42,7 +42,7 @@ pub(crate) struct Stacks {
     /// The threads whose stacks are taken, in order of their ids.
     listed: Vec<u32>,
     listed_ns: u64,
-    told: VecDeque<Told>,
+    told: VecDeque<Recorded>,
     /// The stack at hand.
     bytes: Vec<u8>,
     lost: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Stacks {
 
 /// A wakeup that may get a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Recorded {
     t_ns: u64,
     tid: u32,
     by: u32,
@@ -118,7 +118,7 @@ impl Stacks {
         if self.told.len() == MOST_TOLD {
             self.told.pop_front();
         }
-        self.told.push_back(Told { t_ns, tid, by });
+        self.told.push_back(Recorded { t_ns, tid, by });
     }
 
     /// Records the stacks that came; all wakeups until `now` were reported.
@@ -151,9 +151,9 @@ impl Stacks {
 }
 
 /// The wakeup that a stack is of: of the same two threads, and nearest in time.
-fn find(told: &VecDeque<Told>, woke: &Woke) -> Option<usize> {
+fn find(told: &VecDeque<Recorded>, woke: &Woke) -> Option<usize> {
     let apart = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns);
-    let same = |(_, told): &(usize, &Told)| {
+    let same = |(_, told): &(usize, &Recorded)| {
         (told.tid, told.by) == (woke.tid, woke.by) && apart(told.t_ns) < APART_NS
     };
     let all = told.iter().enumerate().filter(same);
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_stack_belongs_to_the_nearest_waking_of_the_same_two() {
-        let told = |t_ns, tid, by| Told { t_ns, tid, by };
-        let all: VecDeque<Told> = [
+        let told = |t_ns, tid, by| Recorded { t_ns, tid, by };
+        let all: VecDeque<Recorded> = [
             told(1_000_000, 5, 6),
             told(1_000_900, 5, 7),
             told(1_001_500, 5, 6),

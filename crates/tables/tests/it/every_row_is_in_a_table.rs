@@ -331,14 +331,14 @@ fn identities_and_links_are_those_of_the_capture() {
     let mut made = capture(true);
     let to = Link { t_ns: T0, request: 64, span: 9, to_trace: 1 << 80, to_span: 7, remote: true };
     made.links.push(LinkRow { tid: WORKER, link: to, attributes: vec![(10, Text::Int(3))] });
-    let told =
+    let record =
         Trace { t_ns: T0, request: 64, trace: 0xabc, parent: 5, remote: true, ..Trace::default() };
-    made.traces.push(TraceRow { tid: WORKER, seq: 1, record: told, attributes: Vec::new() });
+    made.traces.push(TraceRow { tid: WORKER, seq: 1, record, attributes: Vec::new() });
     let made = source(made);
     let all = made.capture.requests.len() + made.capture.spans.len();
     assert_eq!(rows(&made, "traces"), all);
     let at = ints(&made, "traces", "owner_id").iter().position(|id| *id == Some(64));
-    let at = at.expect("the request that was told an id");
+    let at = at.expect("the request that was given an id");
     let cell = |column| texts(&made, "traces", column)[at].clone();
     assert_eq!(cell("trace_id"), Some(format!("{:032x}", 0xabc)));
     assert_eq!(cell("parent_span_id"), Some(format!("{:016x}", 5)));
