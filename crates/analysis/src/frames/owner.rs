@@ -41,6 +41,7 @@ pub(super) fn native_owner(file: &str) -> Option<Owner> {
     } else if file.starts_with("/rustc/")
         || file.contains("/rustlib/src/rust/")
         || file.contains("/include/c++/")
+        || is_cpython(file)
     {
         Some(Owner::Runtime)
     } else if let Some(package) = package {
@@ -53,6 +54,18 @@ pub(super) fn native_owner(file: &str) -> Option<Owner> {
     } else {
         None
     }
+}
+
+/// Whether a file is one of CPython's own sources, as debug information of an interpreter that was
+/// built on this machine names them: `/tmp/python-build.1/Python-3.11.7/./Modules/timemodule.c`.
+fn is_cpython(file: &str) -> bool {
+    const FOLDERS: [&str; 6] = ["Include", "Modules", "Objects", "Parser", "Programs", "Python"];
+    let mut parts = file.split('/').filter(|part| *part != ".");
+    let is_release = |part: &str| {
+        let number = part.strip_prefix("Python-").or_else(|| part.strip_prefix("python-"));
+        number.is_some_and(|number| number.starts_with("3."))
+    };
+    parts.any(is_release) && parts.next().is_some_and(|folder| FOLDERS.contains(&folder))
 }
 
 /// Whether a file is none: `<frozen …>`, `<string>`, `<attrs generated …>`, code that a library
@@ -93,6 +106,10 @@ mod tests {
             ("/h/.cargo/registry/src/index-1/redis-0.9.1/src/lib.rs", Some(Owner::Library)),
             ("/h/.cargo/registry/src/index-1/parking_lot-0.12.1/src/a.rs", Some(Owner::Runtime)),
             ("/srv/lib/libdashcam.so.0", Some(Owner::Dashcam)),
+            ("/tmp/python-build.1/Python-3.11.7/./Modules/timemodule.c", Some(Owner::Runtime)),
+            ("/usr/local/src/conda/python-3.12.1/Python/ceval.c", Some(Owner::Runtime)),
+            ("/srv/Python-3.11/app.py", None),
+            ("/srv/Python-course/Modules/one.py", None),
             ("/srv/billy/src/main.rs", None),
             ("src/main.c", None),
         ];
