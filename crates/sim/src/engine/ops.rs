@@ -97,6 +97,12 @@ impl<'p> World<'p> {
             Op::Native(span, Native::Keeps) => {
                 micros.push(Micro::Cpu { left: self.drawn(tid, *span), how: Cpu::Keeps });
             }
+            Op::Native(span, Native::Blocks) => {
+                let until = Some(self.drawn(tid, *span));
+                let (on, kind) = (On::Outside(Outside::Read), WaitKind::FileRead);
+                let wait = Wait { on, kind, until, limited: false, limit_ns: 0, target: None };
+                micros.push(Micro::Sleep(wait));
+            }
             Op::Native(span, Native::Releases) => {
                 let left = self.drawn(tid, *span);
                 micros.extend([

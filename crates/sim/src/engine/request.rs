@@ -22,6 +22,8 @@ pub struct Request {
     pub id: u64,
     /// When it arrived.
     pub begin_ns: u64,
+    /// The same as far as the recorder knows it, once its handler has begun.
+    pub known_ns: u64,
     /// When its handler began.
     pub started_ns: u64,
     /// When it was answered.

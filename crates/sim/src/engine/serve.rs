@@ -4,7 +4,9 @@
 //! one for all (a thread that accepts for an executor's workers; an event loop). It counts from its
 //! arrival; its handler begins when a thread or a task has taken it up.
 //!
-//! What it promises: a closed client sends its next request only after its answer.
+//! What it promises: a closed client sends its next request only after its answer. The recorder
+//! learns of a request when its handler begins: then the kernel says, in ticks, when the last data
+//! came.
 
 use format::wait::WaitKind;
 
@@ -13,6 +15,21 @@ use super::request::{Request, Who};
 use super::world::{Event, World};
 use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_CLIENT, READ_REQUEST, WORKER};
 use crate::program::{Load, Server, MS, US};
+
+/// The kernel's tick, in which a socket remembers when its last data came.
+const TICK_NS: u64 = 4 * MS;
+/// A request that waited for no longer was taken up at once, as far as the recorder knows
+/// (`PROMPT_MS` in python/src/moments/request.rs).
+const PROMPT_NS: u64 = 15 * MS;
+
+/// When a request arrived, as its socket says at its begin.
+fn known_arrival(arrived_ns: u64, now: u64) -> u64 {
+    let ticks = (now / TICK_NS).saturating_sub(arrived_ns / TICK_NS);
+    match ticks * TICK_NS {
+        waited_ns if waited_ns > PROMPT_NS => now.saturating_sub(waited_ns),
+        _ => now,
+    }
+}
 
 impl<'p> World<'p> {
     /// A client sends a request.
@@ -25,6 +42,7 @@ impl<'p> World<'p> {
         self.requests.push(Request {
             id: index as u64 + 1,
             begin_ns: self.now,
+            known_ns: self.now,
             started_ns: 0,
             end_ns: None,
             tid: 0,
@@ -58,6 +76,7 @@ impl<'p> World<'p> {
         self.requests.push(Request {
             id: index as u64 + 1,
             begin_ns: self.now,
+            known_ns: self.now,
             started_ns: 0,
             end_ns: None,
             tid: 0,
@@ -249,6 +268,7 @@ impl<'p> World<'p> {
         let request = &mut self.requests[index];
         (request.started_ns, request.tid) = (self.now, tid);
         request.task = self.threads[tid].task;
+        request.known_ns = known_arrival(request.begin_ns, self.now);
         let on_loop = request.task.is_some();
         let request = request.clone();
         self.recorder.request_begins(&request, self.threads[tid].id, on_loop, self.now);
@@ -266,7 +286,7 @@ impl<'p> World<'p> {
         let request = self.requests[index].clone();
         let on_loop = request.task.is_some();
         self.recorder.request_ends(&request, self.threads[tid].id, on_loop, self.now);
-        self.sampler.request_ended(self.now - request.begin_ns);
+        self.sampler.request_ended(self.now - request.known_ns);
         if let Load::Closed { think_ns, .. } = self.program.load {
             let pause = think_ns / 2 + self.chance.below(think_ns);
             self.at(self.now + pause, Event::Arrive { client: request.client });

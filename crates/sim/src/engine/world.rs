@@ -200,6 +200,11 @@ impl<'p> World<'p> {
         named.join(" < ")
     }
 
+    /// CPU time of the sampler, % of a core.
+    pub fn sampler_percent(&self) -> f64 {
+        self.sampler.booked_ns as f64 * 100.0 / (self.now - START_NS).max(1) as f64
+    }
+
     /// The requests there were.
     pub fn requests(&self) -> &[Request] {
         &self.requests

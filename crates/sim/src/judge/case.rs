@@ -59,6 +59,8 @@ pub struct Verdict {
     pub truth: BTreeMap<&'static str, f64>,
     /// What the reader found wrong with the file.
     pub damage: Vec<String>,
+    /// CPU time of the sampler, % of a core.
+    pub sampler_percent: f64,
 }
 
 /// How right a verdict is.
@@ -115,6 +117,7 @@ pub struct Recorded {
     pub program: Program,
     capture: Capture,
     truth: BTreeMap<&'static str, f64>,
+    sampler_percent: f64,
 }
 
 impl Recorded {
@@ -124,12 +127,14 @@ impl Recorded {
         let mut world = World::new(&program, switches);
         world.run();
         let (capture, truth) = (capture_of(&world)?, Truth::of(&world).excess(program.slow_ns));
-        Ok(Recorded { program, capture, truth })
+        let sampler_percent = world.sampler_percent();
+        Ok(Recorded { program, capture, truth, sampler_percent })
     }
 
     /// The verdict on it.
     pub fn verdict(&self) -> Verdict {
-        judged(&self.capture, self.program.slow_ns, self.truth.clone())
+        let known = (self.truth.clone(), self.sampler_percent);
+        judged(&self.capture, self.program.slow_ns, known)
     }
 }
 
@@ -164,10 +169,14 @@ fn capture_of(world: &World<'_>) -> Result<Capture, String> {
 }
 
 fn said(world: &World<'_>, capture: &Capture, slow_ns: u64) -> Verdict {
-    judged(capture, slow_ns, Truth::of(world).excess(slow_ns))
+    judged(capture, slow_ns, (Truth::of(world).excess(slow_ns), world.sampler_percent()))
 }
 
-fn judged(capture: &Capture, slow_ns: u64, truth: BTreeMap<&'static str, f64>) -> Verdict {
+fn judged(
+    capture: &Capture,
+    slow_ns: u64,
+    (truth, sampler_percent): (BTreeMap<&'static str, f64>, f64),
+) -> Verdict {
     let diagnosis = diagnosis::diagnose(capture, |_| slow_ns);
     Verdict {
         slow: diagnosis.slow,
@@ -175,6 +184,7 @@ fn judged(capture: &Capture, slow_ns: u64, truth: BTreeMap<&'static str, f64>) -
         findings: diagnosis.findings.iter().map(found).collect(),
         truth,
         damage: capture.damage.clone(),
+        sampler_percent,
     }
 }
 

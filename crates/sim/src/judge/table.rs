@@ -28,6 +28,8 @@ pub struct Case {
     pub alarms_tight: Vec<&'static str>,
     /// What could not be written or read, or was read with damage.
     pub broken: Vec<String>,
+    /// CPU time of the sampler, % of a core, in the sick program and in its twin.
+    pub sampler_percent: (f64, Option<f64>),
 }
 
 /// The cases of one kernel mode.
@@ -57,14 +59,16 @@ pub fn case(seed: u64, switches: bool, with_twin: bool) -> Result<Case, String> 
     let mut broken = said.damage.clone();
     let outcome = judge(&program, &said);
     let (alarms, alarms_tight) = (Vec::new(), Vec::new());
+    let sampler_percent = (said.sampler_percent, None);
     if !with_twin {
-        return Ok(Case { outcome, twin: false, alarms, alarms_tight, broken });
+        return Ok(Case { outcome, twin: false, alarms, alarms_tight, broken, sampler_percent });
     }
     let twin = draw::program(seed, false);
     let [usual, tight] = verdicts(&twin, switches)?;
     broken.extend(usual.damage.clone());
     let (alarms, alarms_tight) = (false_alarms(&usual), false_alarms(&tight));
-    Ok(Case { outcome, twin: true, alarms, alarms_tight, broken })
+    let sampler_percent = (said.sampler_percent, Some(usual.sampler_percent));
+    Ok(Case { outcome, twin: true, alarms, alarms_tight, broken, sampler_percent })
 }
 
 /// Runs these seeds on so many threads, both modes unless in turn; none is begun when `until` says
@@ -195,6 +199,14 @@ impl Table {
         parts
     }
 
+    /// CPU time of the sampler, % of a core: the mean of sick programs, and of their twins.
+    pub fn sampler_percent(&self) -> [f64; 2] {
+        let mean = |all: Vec<f64>| all.iter().sum::<f64>() / all.len().max(1) as f64;
+        let of = |case: &Case| case.sampler_percent;
+        let twins = self.cases.iter().filter_map(|case| of(case).1).collect();
+        [mean(self.cases.iter().map(|case| of(case).0).collect()), mean(twins)]
+    }
+
     /// Seeds with something wrong, by what: the rarest kinds last.
     pub fn failures(&self) -> Vec<(String, Vec<u64>)> {
         let mut by_kind: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -239,6 +251,8 @@ impl Table {
         for (confidence, part) in self.calibration() {
             let _ = writeln!(out, "  {confidence:<10} was right       {}", part.text());
         }
+        let [sick, twins] = self.sampler_percent();
+        let _ = writeln!(out, "  sampler, % of a core           {sick:.2}, of twins {twins:.2}");
         out.push_str(&self.confusion());
         out.push_str(&self.alarms());
         out

@@ -36,7 +36,7 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
     let mut maker = Maker::new(seed, sick);
     let server = *maker.random.pick(defect.servers);
     let host = host(&mut maker);
-    let Ill { op, answer, every, slow_ms, host, places, silent, serving } = {
+    let Ill { op, answer, every, slow_ms, host, places, silent, serving, rate: wanted } = {
         // Guilty code lies in the main file, or in one of its own.
         if maker.random.chance(0.4) {
             let library = maker.word();
@@ -51,6 +51,7 @@ pub fn of_defect(seed: u64, defect: &Defect, sick: bool) -> Program {
     let handler = handler(&mut maker, op, every, noise, server == Server::Loop);
     let clients = maker.random.between(3, 7) as u32;
     let rate = maker.random.between(20, 45);
+    let rate = wanted.unwrap_or(rate);
     let load = match maker.random.chance(0.6) {
         true => Load::Closed { clients, think_ns: u64::from(clients) * SECOND / rate },
         false => Load::Open { every_ns: SECOND / rate },

@@ -48,6 +48,8 @@ pub enum Native {
     Keeps,
     /// It releases the GIL: hashes, compression, a database.
     Releases,
+    /// It reads from a device and keeps the GIL meanwhile.
+    Blocks,
 }
 
 /// What a thread waits for outside of the process; decides the system call that samples see.

@@ -204,7 +204,7 @@ impl Recorder {
     pub fn request_begins(&mut self, request: &Request, tid: u32, on_loop: bool, now: u64) {
         let flags = if on_loop { flag::ASYNC } else { 0 };
         let head = header(Kind::RequestBegin, 4, flags, self.request);
-        let words = [head, request.begin_ns, request.id, request.started_ns];
+        let words = [head, request.known_ns, request.id, request.started_ns];
         self.append(tid, &words, now);
     }
 
@@ -213,14 +213,14 @@ impl Recorder {
         let flags = if on_loop { flag::ASYNC } else { 0 };
         let begin = [
             header(Kind::RequestBegin, 4, flags, self.request),
-            request.begin_ns,
+            request.known_ns,
             request.id,
             request.started_ns,
         ];
         let end =
-            [header(Kind::RequestEnd, 4, flags, self.request), request.begin_ns, now, request.id];
+            [header(Kind::RequestEnd, 4, flags, self.request), request.known_ns, now, request.id];
         self.append(tid, &end, now);
-        if now - request.begin_ns >= self.slow_ns {
+        if now - request.known_ns >= self.slow_ns {
             self.again(tid, begin, now);
             self.again(tid, end, now);
         }
@@ -235,7 +235,7 @@ impl Recorder {
         let flags = flag::AGAIN | if on_loop { flag::ASYNC } else { 0 };
         let words = [
             header(Kind::RequestBegin, 5, flags, self.request),
-            request.begin_ns,
+            request.known_ns,
             request.id,
             request.started_ns,
             u64::from(tid),

@@ -18,7 +18,8 @@ use sampler::policy::tracks::Tracks;
 use sampler::world::Clock;
 
 use crate::engine::START_NS;
-use crate::program::MS;
+use crate::program::{MS, US};
+use crate::random::Random;
 
 /// A pass is made this often.
 pub const PERIOD_NS: u64 = 10 * MS;
@@ -26,6 +27,9 @@ pub const PERIOD_NS: u64 = 10 * MS;
 pub const BUDGET_PERCENT: f64 = 1.0;
 /// Threads a pass samples, at most.
 pub const MOST_THREADS: usize = 16;
+/// What a pass costs on one machine or another, mostly waking up with cold caches: measured from
+/// 45 us on a quiet one to 150 us on a busy one, ns of CPU.
+const PASS_NS: (u64, u64) = (45 * US, 150 * US);
 
 /// The simulated clocks, at one instant.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +91,8 @@ pub struct Sampler {
     pub vitals: (u64, u64, u64),
     /// CPU time that is booked.
     pub booked_ns: u64,
+    /// What a pass costs on this machine, ns of CPU.
+    pub pass_ns: u64,
     /// Switch records since the last pass began, and since its end.
     came: Vec<u32>,
     /// See `came`.
@@ -121,6 +127,7 @@ impl Sampler {
             next_ns: START_NS,
             vitals: (0, 0, 0),
             booked_ns: 0,
+            pass_ns: Random::of(seed, 4).between(PASS_NS.0, PASS_NS.1),
             came: Vec::new(),
             drained: 0,
             alive: Vec::new(),

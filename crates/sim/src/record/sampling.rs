@@ -18,10 +18,9 @@ use crate::engine::log::stack_of;
 use crate::engine::{Who, World};
 use crate::program::{Outside, Thing, MS, SECOND, US};
 
-/// What a pass costs, and in it a switch record, a thread that is sampled, a task.
-const PASS_NS: u64 = 25 * US;
+/// What it costs in a pass to read a switch record, and to sample a thread.
 const RECORD_NS: u64 = 400;
-const LOOK_NS: (u64, u64) = (9 * US, 26 * US);
+const LOOK_NS: (u64, u64) = (12 * US, 32 * US);
 
 /// The lock that a Condition makes for each wait is mostly at the address of the one before: so
 /// many wake-ups of a thread have one.
@@ -34,7 +33,7 @@ impl<'p> World<'p> {
         let (on, kind, until) = (On::Rest, WaitKind::Sleep, Some(pause));
         let wait = Wait { on, kind, until, limited: true, limit_ns: 0, target: None };
         let drain = RECORD_NS * std::mem::take(&mut self.sampler.drained);
-        let left = PASS_NS + drain.min(MS);
+        let left = self.sampler.pass_ns + drain.min(MS);
         vec![Micro::Sleep(wait), Micro::Do(Effect::Pass), Micro::Cpu { left, how: Cpu::Free }]
     }
 
@@ -89,7 +88,7 @@ impl<'p> World<'p> {
         let open = self.requests.iter().enumerate();
         let is_open = |r: &crate::engine::Request| r.end_ns.is_none() && r.started_ns > 0;
         let late = |r: &crate::engine::Request| {
-            self.sampler.is_overdue(self.now.saturating_sub(r.begin_ns), limit)
+            self.sampler.is_overdue(self.now.saturating_sub(r.known_ns), limit)
         };
         open.filter(|(_, r)| is_open(r) && late(r)).map(|(index, _)| index).collect()
     }

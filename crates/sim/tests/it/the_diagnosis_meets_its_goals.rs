@@ -21,15 +21,11 @@ fn without_switch_records_other_seeds_and_their_twins_are_as_goals_toml_wants() 
 /// Without switch records samples are many, and judging them takes twice as long.
 const HALF: u64 = 150;
 
-/// Not judged here: it takes as long as all others together (known defect 10 in
-/// docs/internals/simulator.md).
-const TAKES_LONG: u64 = 97;
-
 /// Judges the fixed seeds that are this mode's turn, and these.
 fn check_mode(mode: usize, these: impl Fn(u64) -> bool) {
     let mut seeds = seeds(GOALS).unwrap().all();
     seeds.retain(|seed| is_with_switches_in_turn(*seed) == (mode == 0));
-    seeds.retain(|seed| these(*seed) && *seed != TAKES_LONG);
+    seeds.retain(|seed| these(*seed));
     let tables = run(&seeds, 2, Scope::InTurn, &|| false).unwrap();
     let name = MODES[mode].0;
     let mut missed = missed(GOALS, &tables).unwrap();

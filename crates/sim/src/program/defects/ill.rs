@@ -31,6 +31,8 @@ pub struct Ill {
     pub silent: Option<Silent>,
     /// Threads or workers that serve, where that matters.
     pub serving: Option<u32>,
+    /// Requests a second, where that matters.
+    pub rate: Option<u64>,
 }
 
 impl Ill {
@@ -45,6 +47,7 @@ impl Ill {
             places: vec![maker.name(function)],
             silent: None,
             serving: None,
+            rate: None,
         }
     }
 

@@ -4,10 +4,11 @@
 //! (`Ill::op`), whether every request does, and the right answer. In the healthy twin the same
 //! functions do little. `own` is what the request's own thread does; in `others` another thread or
 //! process is to blame; `tasks` are of event loops; `asking` are waits with a time limit; `crowded`
-//! are waits whose holder is hidden or far away.
+//! are waits whose holder is hidden or far away; `arriving` keep requests from being taken up.
 //!
 //! To add one: a function and a row of `DEFECTS`.
 
+mod arriving;
 mod asking;
 mod crowded;
 pub mod ill;
@@ -27,6 +28,8 @@ const WORKERS: &[Server] = &[Server::Workers];
 const SYNC: &[Server] = &[Server::Sync];
 /// The event loop.
 const LOOP: &[Server] = &[Server::Loop];
+/// All that share the GIL with threads beside.
+const ALL: &[Server] = &[Server::Threads, Server::Workers, Server::Sync, Server::Loop];
 
 /// All of them, in the order in which seeds take them.
 pub const DEFECTS: &[Defect] = &[
@@ -97,4 +100,6 @@ pub const DEFECTS: &[Defect] = &[
     Defect { name: "loop_crowd", servers: LOOP, make: crowded::loop_crowd },
     Defect { name: "loop_starved", servers: LOOP, make: crowded::loop_starved },
     Defect { name: "native_threads", servers: THREADS, make: crowded::native_threads },
+    Defect { name: "gil_publisher", servers: ALL, make: arriving::gil_publisher },
+    Defect { name: "gil_asleep", servers: ALL, make: arriving::gil_asleep },
 ];
