@@ -15,10 +15,12 @@
 //! read each time, and the last sample of a thread that did not run is repeated. Tasks are those of
 //! requests past their usual time.
 //!
-//! Each pass is paid from a token bucket (`crate::policy::budget`). While it is empty, threads are
-//! not sampled, but switches are still drained before the kernel's rings are full, and requests are
-//! still watched. While no thread works there are twenty passes a second, and the next request's
-//! begin ends the sleep.
+//! Passes while a request comes near its limit are paid from a token bucket, and so are those while
+//! threads work and no request is taken up (`crate::policy::progress`); all others from half of
+//! what fills it (`crate::policy::budget`). Where neither pays, threads are not sampled, but
+//! switches are still drained before the kernel's rings are full, and requests are still watched.
+//! While no thread works there are twenty passes a second, and the next request's begin ends the
+//! sleep.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -28,10 +30,11 @@ use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::python_stacks::{PyThread, PythonStacks};
 
-use crate::policy::budget::{Budget, Look, Width};
+use crate::policy::budget::{Budget, Look, Need, Width};
 use crate::policy::choice::{choose, Random};
 use crate::policy::order::Order;
-use crate::policy::overdue::is_overdue;
+use crate::policy::overdue::{is_near_its_limit, is_overdue};
+use crate::policy::progress::{Progress, Since};
 use crate::policy::schedule::{Next, Schedule, WORK_NS};
 use crate::policy::thread_list::ListAge;
 use crate::policy::tracks::Tracks;
@@ -44,8 +47,10 @@ use crate::under_gil::UnderGil;
 use crate::vitals::Pulse;
 use crate::world::{Sink, World};
 
-/// After this much of a pass the CPU is offered to the threads that wait for it (decision 0015).
-const TURN_NS: u64 = 50_000;
+/// After this much of a pass the CPU is offered to the threads that wait for it (decision 0015). A
+/// pass that samples four threads is over before that, as a rule: to give way and to come back
+/// costs two switches and what the caches held.
+const TURN_NS: u64 = 150_000;
 
 /// The sampler, of one process.
 pub struct Sampler<W: World> {
@@ -71,11 +76,16 @@ pub struct Sampler<W: World> {
     /// CPU time of this thread that is reported already.
     booked_ns: u64,
     schedule: Schedule,
-    /// The CPU time of all other threads at the last pass.
+    /// The last pass, and the CPU time of all other threads until then.
+    passed_ns: u64,
     others_ns: u64,
     random: Random,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
+    need: Need,
+    progress: Progress,
+    /// A thread was seen waiting for the GIL in this pass.
+    gil_wanted: bool,
     /// Those of them that are to be sampled, least lately sampled first.
     due: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
@@ -122,10 +132,14 @@ impl<W: World> Sampler<W> {
             cpu_before_ns: 0,
             booked_ns: 0,
             schedule: Schedule::default(),
+            passed_ns: now,
             others_ns: 0,
             random: Random::new(now),
             open: Vec::new(),
             urgent: Vec::new(),
+            need: Need::Usual,
+            progress: Progress::default(),
+            gil_wanted: false,
             due: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
@@ -166,8 +180,7 @@ impl<W: World> Sampler<W> {
     /// When the next pass begins, the last one having been planned for `planned_ns`.
     pub fn next(&self, planned_ns: u64) -> Next {
         let times = (self.settings.period_ns, self.switching.longest_ns());
-        let urgent = !self.urgent.is_empty();
-        self.schedule.next(&self.budget, urgent, times, (planned_ns, self.world.now_ns()))
+        self.schedule.next(&self.budget, self.need, times, (planned_ns, self.world.now_ns()))
     }
 
     /// Writes what threads are doing at this instant, for a copy of the ring that is about to be
@@ -189,14 +202,14 @@ impl<W: World> Sampler<W> {
             self.list_threads(now);
             self.give_way();
         }
-        let works = self.somebody_works();
-        self.schedule.note(works);
-        self.look = self.budget.may_look(!self.urgent.is_empty());
-        self.width.follow(self.look);
+        self.follow_work(now);
+        self.look = self.budget.may_look(self.need, now);
+        self.width.follow(self.look, &self.budget, self.settings.period_ns);
         if self.look != Look::No {
             self.look_at_threads(now, self.look == Look::Trickled);
         } else {
-            self.world.lose(losses::PASSES_SKIPPED, 1);
+            // While no request is slow, later passes sample the same at random.
+            self.world.lose(losses::PASSES_SKIPPED, u64::from(self.need == Need::Slow));
             self.looker.native.rest();
         }
         if self.pulse.is_due(now) {
@@ -228,10 +241,11 @@ impl<W: World> Sampler<W> {
     }
 
     /// Offers the CPU to the threads of the service, which a pass may have kept from it since they
-    /// woke up. Not while a request is slow: what is in its way must be seen in one go.
+    /// woke up. Not while a request comes near its limit: what is in its way must be seen in one
+    /// go.
     fn give_way(&mut self) {
         let is_time = self.world.now_ns().saturating_sub(self.turn_ns) >= TURN_NS;
-        if is_time && self.urgent.is_empty() {
+        if is_time && self.need != Need::Slow {
             self.world.yield_cpu();
             self.turn_ns = self.world.now_ns();
         }
@@ -257,10 +271,17 @@ impl<W: World> Sampler<W> {
         self.world.open_requests(|request| open.push(request));
         self.open.sort_unstable_by_key(|r| r.begin_ns);
         self.urgent.clear();
+        let exact = self.switching.records();
+        self.need = Need::Usual;
         self.overdue.clear();
         for (index, request) in self.open.iter().enumerate() {
             let open_ns = now.saturating_sub(request.begin_ns);
-            if is_overdue(open_ns, self.world.times_of(request.name)) {
+            let times = self.world.times_of(request.name);
+            if is_overdue(open_ns, times) {
+                // Without switch records, samples are all that is known of where its time goes.
+                if !exact || is_near_its_limit(open_ns, times.1) {
+                    self.need = Need::Slow;
+                }
                 self.urgent.push(request.tid);
                 self.urgent.extend(request.helpers.into_iter().filter(|tid| *tid != 0));
                 self.overdue.push(index);
@@ -268,17 +289,24 @@ impl<W: World> Sampler<W> {
         }
     }
 
-    /// Whether a request is open, or a thread ran since it was sampled last.
-    fn somebody_works(&mut self) -> bool {
-        if !self.open.is_empty() {
-            return true;
-        }
-        if self.switching.records() {
-            return self.tracks.anybody_ran();
-        }
-        let others_ns = self.world.process_cpu_ns().saturating_sub(self.world.thread_cpu_ns());
+    /// Whether anybody works, which decides when the next pass comes, and whether requests are
+    /// taken up meanwhile.
+    fn follow_work(&mut self, now: u64) {
+        let others_ns = self.world.process_cpu_ns().saturating_sub(self.cpu_before_ns);
         let before_ns = std::mem::replace(&mut self.others_ns, others_ns);
-        others_ns.saturating_sub(before_ns) > WORK_NS
+        let cpu_ns = others_ns.saturating_sub(before_ns);
+        let ran = match self.switching.records() {
+            true => self.tracks.anybody_ran(),
+            false => cpu_ns > WORK_NS,
+        };
+        self.schedule.note(ran || !self.open.is_empty());
+        let ns = now.saturating_sub(std::mem::replace(&mut self.passed_ns, now));
+        let begun = self.world.requests_begun();
+        let gil_wanted = std::mem::take(&mut self.gil_wanted);
+        self.progress.note(Since { begun, ns, cpu_ns, gil_wanted });
+        if self.progress.is_stalled() {
+            self.need = self.need.max(Need::Stalled);
+        }
     }
 
     fn unknown_thread(&self) -> bool {
@@ -327,10 +355,11 @@ impl<W: World> Sampler<W> {
         let exact = self.switching.records();
         self.find_rest(now, exact);
         let low = self.budget.is_low();
+        let narrow = low || self.look == Look::Trickled;
         self.tracks.due(&self.urgent, now, (exact, low), &mut self.due);
         let threads = self.settings.threads;
         let few = self.width.threads();
-        let beside = |urgent: usize| if low { threads.min(urgent + few) } else { threads };
+        let beside = |urgent: usize| if narrow { threads.min(urgent + few) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
@@ -378,6 +407,7 @@ impl<W: World> Sampler<W> {
                 self.give_way();
             }
             if let Some(sample) = self.look(turn.tid, turn.close, exact) {
+                self.gil_wanted |= sample.wait == WaitKind::Gil;
                 self.order.sampled(&sample);
             }
         }

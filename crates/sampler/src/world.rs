@@ -136,6 +136,11 @@ pub trait Sink {
         self.recorder().open_requests().each(each);
     }
 
+    /// Requests that have begun so far.
+    fn requests_begun(&self) -> u64 {
+        self.recorder().open_requests().begun()
+    }
+
     /// How long requests of that name take as a rule, and how long they may; ns.
     fn times_of(&self, name: ring::Name) -> (u64, u64) {
         let limits = self.recorder().limits();

@@ -7,6 +7,7 @@ pub mod choice;
 pub mod drain_pace;
 pub mod order;
 pub mod overdue;
+pub mod progress;
 pub mod schedule;
 pub mod task_due;
 pub mod thread_list;

@@ -7,4 +7,5 @@ mod bursts_of_threads;
 mod gaps;
 mod in_the_way;
 mod pacing;
+mod stalled;
 mod world;

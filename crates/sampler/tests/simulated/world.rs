@@ -52,6 +52,7 @@ struct State {
     threads: BTreeMap<u32, Thread>,
     owners: BTreeMap<u64, u32>,
     open: Vec<OpenRequest>,
+    begun: u64,
     costs: Costs,
     /// None: the kernel refuses switch records.
     switches: Option<Vec<Switch>>,
@@ -82,6 +83,7 @@ impl World {
                 threads: BTreeMap::new(),
                 owners: BTreeMap::new(),
                 open: Vec::new(),
+                begun: 0,
                 costs,
                 switches: exact.then(Vec::new),
                 filled: 0.0,
@@ -156,6 +158,7 @@ impl World {
         let request =
             OpenRequest { id, begin_ns, name: REQUEST, tid, on_loop: false, task: 0, helpers };
         state.open.push(request);
+        state.begun += 1;
     }
 
     pub fn all_requests_end(&self) {
@@ -472,6 +475,10 @@ impl Sink for &World {
     fn open_requests(&self, each: impl FnMut(OpenRequest)) {
         let open = self.state.borrow().open.clone();
         open.into_iter().for_each(each);
+    }
+
+    fn requests_begun(&self) -> u64 {
+        self.state.borrow().begun
     }
 
     fn times_of(&self, _name: ring::Name) -> (u64, u64) {

@@ -8,10 +8,12 @@
 //! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change; a nap that
 //! a request's begin ends.
 
-use sampler::policy::budget::{Budget, Look, Width};
+use format::wait::WaitKind;
+use sampler::policy::budget::{Budget, Look, Need, Width};
 use sampler::policy::choice::{choose, Random as Choice};
 use sampler::policy::order::{Order, Turn};
 use sampler::policy::overdue::is_overdue;
+use sampler::policy::progress::{Progress, Since};
 use sampler::policy::schedule::{Next, Schedule, WORK_NS};
 use sampler::policy::thread_list::ListAge;
 use sampler::policy::tracks::Tracks;
@@ -81,6 +83,11 @@ pub struct Sampler {
     pub look: Look,
     /// Threads of late requests.
     pub urgent: Vec<u32>,
+    /// What the pass under way is needed for.
+    pub need: Need,
+    progress: Progress,
+    /// Requests that have begun.
+    begun: u64,
     /// Requests whose tasks were found, by index.
     pub tasks: std::collections::BTreeMap<usize, Seen>,
     /// When tasks that work for no request are sampled again, and which then.
@@ -106,7 +113,9 @@ pub struct Sampler {
     order: Order,
     list: ListAge,
     schedule: Schedule,
+    passed_ns: u64,
     others_ns: u64,
+    gil_wanted: bool,
     typical_ns: u64,
     due: Vec<u32>,
     chosen: Vec<u32>,
@@ -122,6 +131,9 @@ impl Sampler {
             tracks: Tracks::default(),
             look: Look::Saved,
             urgent: Vec::new(),
+            need: Need::Usual,
+            progress: Progress::default(),
+            begun: 0,
             tasks: std::collections::BTreeMap::new(),
             around: (0, 0),
             next_ns: START_NS,
@@ -137,7 +149,9 @@ impl Sampler {
             order: Order::default(),
             list: ListAge::default(),
             schedule: Schedule::default(),
+            passed_ns: START_NS,
             others_ns: 0,
+            gil_wanted: false,
             typical_ns: 0,
             due: Vec::new(),
             chosen: Vec::new(),
@@ -163,6 +177,7 @@ impl Sampler {
     /// A request's begin ends the long sleep.
     pub fn request_begins(&mut self) {
         self.schedule.note(true);
+        self.begun += 1;
     }
 
     /// The typical time moves by a sixteenth of itself.
@@ -198,21 +213,28 @@ impl Sampler {
         }
     }
 
-    /// Whether anybody works, as the pauses between passes go by it: a request is open, or a thread
-    /// ran; without switch records by the CPU time of all other threads, `others_ns`.
-    pub fn follow_work(&mut self, open: bool, others_ns: u64) {
+    /// Whether anybody works: a request is open, or a thread ran; without switch records by the CPU
+    /// time of all other threads, `others_ns`.
+    pub fn follow_work(&mut self, now: u64, open: bool, others_ns: u64) {
         let before_ns = std::mem::replace(&mut self.others_ns, others_ns);
+        let cpu_ns = others_ns.saturating_sub(before_ns);
         let ran = match self.exact {
             true => self.tracks.anybody_ran(),
-            false => others_ns.saturating_sub(before_ns) > WORK_NS,
+            false => cpu_ns > WORK_NS,
         };
         self.schedule.note(open || ran);
+        let ns = now.saturating_sub(std::mem::replace(&mut self.passed_ns, now));
+        let (begun, gil_wanted) = (self.begun, std::mem::take(&mut self.gil_wanted));
+        self.progress.note(Since { begun, ns, cpu_ns, gil_wanted });
+        if self.progress.is_stalled() {
+            self.need = self.need.max(Need::Stalled);
+        }
     }
 
     /// How long until the next pass begins.
     pub fn pause_ns(&mut self, now: u64) -> u64 {
-        let (urgent, times) = (!self.urgent.is_empty(), (PERIOD_NS, u64::MAX));
-        let next = self.schedule.next(&self.budget, urgent, times, (self.next_ns, now));
+        let times = (PERIOD_NS, u64::MAX);
+        let next = self.schedule.next(&self.budget, self.need, times, (self.next_ns, now));
         self.next_ns = match next {
             Next::At(next_ns) => next_ns,
             Next::Nap { until_ns, .. } => until_ns,
@@ -225,7 +247,8 @@ impl Sampler {
         let low = self.budget.is_low();
         self.tracks.due(&self.urgent, now, (self.exact, low), &mut self.due);
         let few = self.width.threads();
-        let most = if low { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
+        let narrow = low || self.look == Look::Trickled;
+        let most = if narrow { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
         choose(&self.due, rest, most, &mut self.choice, &mut self.chosen);
         let urgent = (&self.urgent[..], &self.due[..]);
         let nobody = std::iter::empty();
@@ -233,9 +256,9 @@ impl Sampler {
     }
 
     /// What pays for the pass that begins.
-    pub fn pay(&mut self) {
-        self.look = self.budget.may_look(!self.urgent.is_empty());
-        self.width.follow(self.look);
+    pub fn pay(&mut self, now: u64) {
+        self.look = self.budget.may_look(self.need, now);
+        self.width.follow(self.look, &self.budget, PERIOD_NS);
     }
 
     /// Which thread is sampled now.
@@ -245,6 +268,7 @@ impl Sampler {
 
     /// What that showed.
     pub fn sampled(&mut self, sample: &format::record::Sample) {
+        self.gil_wanted |= sample.wait == WaitKind::Gil;
         self.order.sampled(sample);
     }
 }

@@ -7,7 +7,8 @@
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
-use sampler::policy::budget::Look;
+use sampler::policy::budget::{Look, Need};
+use sampler::policy::overdue::is_near_its_limit;
 use sampler::policy::schedule::late_ns;
 use sampler::policy::tracks::{carry_over, Reading};
 use sys::task::Schedstat;
@@ -48,8 +49,8 @@ impl<'p> World<'p> {
         let inside = |other: &Tid| *other != tid && self.threads[*other].is_inside();
         let others = (0..self.threads.len()).filter(inside);
         let others_ns = others.map(|other| self.clock_of(other)).sum();
-        self.sampler.follow_work(open, others_ns);
-        self.sampler.pay();
+        self.sampler.follow_work(now, open, others_ns);
+        self.sampler.pay(now);
         let next = match self.sampler.look {
             Look::No => Effect::PassEnds,
             Look::Saved | Look::Trickled => {
@@ -95,8 +96,14 @@ impl<'p> World<'p> {
 
     fn find_urgent(&mut self) {
         self.sampler.urgent.clear();
+        self.sampler.need = Need::Usual;
         for index in self.overdue() {
             let request = &self.requests[index];
+            let open_ns = self.now.saturating_sub(request.begin_ns);
+            let near = is_near_its_limit(open_ns, self.program.slow_ns);
+            if !self.sampler.exact || near {
+                self.sampler.need = Need::Slow;
+            }
             let of = std::iter::once(request.tid).chain(request.helpers.iter().copied());
             for tid in of.map(|tid| self.threads[tid].id) {
                 if !self.sampler.urgent.contains(&tid) {

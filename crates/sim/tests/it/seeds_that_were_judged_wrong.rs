@@ -27,6 +27,13 @@ const MENDED: &[(&str, Seeds)] = &[
         "a queue's takers and putters are woken each by the other",
         (&[(132, "pool_room")], &[(132, "pool_room")]),
     ),
+    (
+        "what keeps the GIL is sampled although no request is open",
+        (
+            &[(550, "gil_publisher"), (1033, "gil_publisher"), (757, "gil_asleep")],
+            &[(550, "gil_publisher")],
+        ),
+    ),
 ];
 
 #[test]
