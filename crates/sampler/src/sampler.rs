@@ -187,7 +187,7 @@ impl<W: World> Sampler<W> {
     /// made.
     pub fn write_open_states(&mut self) {
         let now = self.world.now_ns();
-        self.switching.tell_now(&self.world, now);
+        self.switching.record_now(&self.world, now);
     }
 
     /// A pass: drains, samples, reads what is due. `end_pass` follows.
@@ -363,7 +363,7 @@ impl<W: World> Sampler<W> {
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
-        self.switching.tell_waker_stacks(&self.world, &mut self.looker.native, now);
+        self.switching.record_waker_stacks(&self.world, &mut self.looker.native, now);
         if self.looker.stacks.is_none() {
             self.under_gil.want(&self.urgent, &self.chosen);
         }
@@ -378,7 +378,7 @@ impl<W: World> Sampler<W> {
         let (world, looker) = (&self.world, &mut self.looker);
         let seen = self.suspensions.look(world, looker, &self.open, &self.overdue, most, poor);
         self.world.figures().samples.fetch_add(seen, Ordering::Relaxed);
-        self.looker.tell_torn();
+        self.looker.count_torn();
     }
 
     /// Threads that may have something new. Where no switch records show which threads ran, some
@@ -391,7 +391,7 @@ impl<W: World> Sampler<W> {
         }
         let world = &self.world;
         let clock_ns = |tid| world.cpu_ns(tid);
-        let repeat = |sample: &_| tell(world, sample);
+        let repeat = |sample: &_| record(world, sample);
         self.tracks.ask_some(&self.urgent, now, clock_ns, &mut self.rest, repeat);
     }
 
@@ -419,12 +419,12 @@ impl<W: World> Sampler<W> {
     fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
         let (world, tracks) = (&self.world, &mut self.tracks);
         let sample = self.looker.look(world, tracks, &self.python, tid, close, exact)?;
-        tell(world, &sample);
+        record(world, &sample);
         Some(sample)
     }
 }
 
-fn tell(sink: &impl Sink, sample: &format::record::Sample) {
+fn record(sink: &impl Sink, sample: &format::record::Sample) {
     sink.append(&sample.encode(), sample.t_ns);
     sink.figures().samples.fetch_add(1, Ordering::Relaxed);
 }

@@ -55,7 +55,7 @@ pub struct UnderGil {
     /// The interpreter's own memory, where threads wait for its GIL.
     own: OnceLock<Range<u64>>,
     /// The source says that stacks are handed in. Only the binding's thread uses it.
-    told: AtomicBool,
+    is_reported: AtomicBool,
     wanted: Mutex<Vec<u32>>,
     /// The interpreter's threads, and their last stacks.
     stacks: Mutex<HashMap<u32, Option<Seen>>>,
@@ -146,7 +146,7 @@ impl UnderGil {
     /// Adds the cost of a turn. Whether it was the first.
     pub fn pay(&self, cost_ns: u64) -> bool {
         self.unpaid_ns.fetch_add(cost_ns, Ordering::Relaxed);
-        !self.told.swap(true, Ordering::Relaxed)
+        !self.is_reported.swap(true, Ordering::Relaxed)
     }
 }
 

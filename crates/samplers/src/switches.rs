@@ -44,11 +44,13 @@ pub struct Pairs {
 impl Pairs {
     /// Takes one switch; the finished interval when it ends one.
     pub fn feed(&mut self, switch: Switch) -> Option<Off> {
-        let tells = !matches!(switch.kind, SwitchKind::Woken { .. } | SwitchKind::Lost { .. });
+        let is_switch = !matches!(switch.kind, SwitchKind::Woken { .. } | SwitchKind::Lost { .. });
         // Earlier records say nothing of what the thread did until then.
         let early = switch.t_ns < self.begin_ns;
-        let silent =
-            tells && !early && !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
+        let silent = is_switch
+            && !early
+            && !self.silent.is_empty()
+            && self.silent.remove(&switch.tid).is_some();
         match switch.kind {
             SwitchKind::In => {
                 let out = self.out.remove(&switch.tid).filter(|_| !early);
@@ -181,9 +183,9 @@ mod tests {
     }
 
     /// The switches of threads 1 and 2, in order: `(tid, t)`, negative when it leaves its CPU.
-    fn fed(pairs: &mut Pairs, told: &[(u32, i64)]) -> Vec<(u32, u64, u64)> {
+    fn fed(pairs: &mut Pairs, given: &[(u32, i64)]) -> Vec<(u32, u64, u64)> {
         let mut offs = Vec::new();
-        for (tid, t) in told {
+        for (tid, t) in given {
             let kind = if *t < 0 { SwitchKind::Out } else { SwitchKind::In };
             let off = pairs.feed(Switch { t_ns: t.unsigned_abs(), tid: *tid, cpu: 0, kind });
             offs.extend(off.map(|off| (off.tid, off.out_ns, off.in_ns)));
@@ -207,8 +209,8 @@ mod tests {
         // Other rings than the full one had records meanwhile.
         assert_eq!(fed(&mut pairs, &[(1, 50), (1, -60), (2, -70), (2, 80)]), []);
         // Thread 1 was off since there was room again, 2 ran until 120, 3 is in no list.
-        let told = [(1, 110), (2, -120), (2, 130), (3, 140), (3, -150), (3, 160)];
-        assert_eq!(fed(&mut pairs, &told), [(1, 100, 110), (2, 120, 130), (3, 150, 160)]);
+        let given = [(1, 110), (2, -120), (2, 130), (3, 140), (3, -150), (3, 160)];
+        assert_eq!(fed(&mut pairs, &given), [(1, 100, 110), (2, 120, 130), (3, 150, 160)]);
     }
 
     #[test]

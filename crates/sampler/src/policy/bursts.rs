@@ -72,7 +72,7 @@ impl Storm {
 
     /// Takes note of threads born since the last call. Returns at most one change, which the caller
     /// carries out. A change that could not be carried out is reported with `refused`.
-    pub fn tell(&mut self, now_ns: u64, births: u64) -> Option<Change> {
+    pub fn update(&mut self, now_ns: u64, births: u64) -> Option<Change> {
         self.births = self.births.saturating_add(births);
         let passed_ns = now_ns.saturating_sub(self.begin_ns);
         let whole = passed_ns >= WINDOW_NS;
@@ -138,15 +138,15 @@ mod tests {
     /// Passes every 10 ms from `from_ms` to `to_ms` with `rate` births a second; the changes, as
     /// text. In a pause the caller's bound is `bound` a second.
     fn run(storm: &mut Storm, from_ms: u64, to_ms: u64, rate: u64, bound: u64) -> Vec<String> {
-        let (mut told, mut owed) = (Vec::new(), 0);
+        let (mut changes, mut owed) = (Vec::new(), 0);
         for ms in (from_ms + 10..=to_ms).step_by(10) {
             owed += if matches!(storm.mode, Mode::Paused { .. }) { bound } else { rate };
-            if let Some(change) = storm.tell(ms * MS, owed / 100) {
-                told.push(format!("{change:?} at {ms} ms"));
+            if let Some(change) = storm.update(ms * MS, owed / 100) {
+                changes.push(format!("{change:?} at {ms} ms"));
             }
             owed %= 100;
         }
-        told
+        changes
     }
 
     #[test]
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn trials_in_a_long_burst_are_short_and_get_rare() {
         let mut storm = Storm::new(2, 0);
-        let told = run(&mut storm, 0, 100_000, 20_000, 20_000);
-        let resumed = told.iter().filter(|t| t.starts_with("Resume")).count();
+        let changes = run(&mut storm, 0, 100_000, 20_000, 20_000);
+        let resumed = changes.iter().filter(|t| t.starts_with("Resume")).count();
         assert_eq!(
-            told[..5],
+            changes[..5],
             [
                 "Pause at 1000 ms",
                 "Resume at 5000 ms",
@@ -190,7 +190,7 @@ mod tests {
                 "Pause at 13040 ms"
             ]
         );
-        assert_eq!(resumed, 4, "{told:?}");
+        assert_eq!(resumed, 4, "{changes:?}");
     }
 
     #[test]

@@ -162,7 +162,7 @@ struct News {
     /// It has been on a CPU since it was read last, as far as switch records show.
     ran: bool,
     /// It has a sample.
-    told: bool,
+    is_recorded: bool,
 }
 
 /// All threads by kernel id.
@@ -210,7 +210,7 @@ impl Tracks {
         }
         for tid in alive.iter().filter(|tid| !own.contains(tid)) {
             self.by_tid.entry(*tid).or_default().alive = true;
-            self.news.entry(*tid).or_insert(News { ran: true, told: false });
+            self.news.entry(*tid).or_insert(News { ran: true, is_recorded: false });
         }
         let grown = self.by_tid.len() > before;
         self.by_tid.retain(|_, track| track.alive);
@@ -254,7 +254,7 @@ impl Tracks {
 
     /// Those that have, or have no sample yet.
     pub fn with_news(&self) -> impl Iterator<Item = u32> + '_ {
-        self.news.iter().filter(|(_, news)| news.ran || !news.told).map(|(tid, _)| *tid)
+        self.news.iter().filter(|(_, news)| news.ran || !news.is_recorded).map(|(tid, _)| *tid)
     }
 
     /// Whether a sample of a thread would say something new. `close`: it is urgent, or in an urgent
@@ -319,7 +319,7 @@ impl Tracks {
         // A running thread's sample is of the time it was seen at.
         track.sampled_ns = sample.t_ns;
         (track.last, track.as_python) = (Some(sample), track.python.is_some());
-        self.news.entry(sample.tid).and_modify(|news| news.told = true);
+        self.news.entry(sample.tid).and_modify(|news| news.is_recorded = true);
     }
 
     /// The holder of the lock that a thread waits for was looked up.

@@ -135,7 +135,7 @@ impl<R: SwitchRecords> Switching<R> {
                         gap = true;
                         match until_ns {
                             u64::MAX => open_gap = Some(from_ns),
-                            until_ns => tell_gap(world, from_ns, until_ns),
+                            until_ns => record_gap(world, from_ns, until_ns),
                         }
                     }
                     return;
@@ -143,7 +143,7 @@ impl<R: SwitchRecords> Switching<R> {
                 if let SwitchKind::Woken { by } = switch.kind {
                     let since = pairs.out_since(switch.tid);
                     let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
-                    let wake = followed.told(switch.t_ns, switch.tid, by, waited_ns);
+                    let wake = followed.waking(switch.t_ns, switch.tid, by, waited_ns);
                     return world.append(&wake.encode(), switch.t_ns);
                 }
                 if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
@@ -156,7 +156,7 @@ impl<R: SwitchRecords> Switching<R> {
             if let Some(from_ns) = open_gap {
                 let until_ns = stream.released_ns();
                 pairs.begin_at(until_ns, tracks.tids());
-                tell_gap(world, from_ns, until_ns);
+                record_gap(world, from_ns, until_ns);
             }
             if gap {
                 // Any thread may have run inside of it; without a new sample it is recorded where
@@ -174,7 +174,7 @@ impl<R: SwitchRecords> Switching<R> {
         if self.pause.is_some() {
             births = births.max(self.born_on_host(world));
         }
-        match self.storm.as_mut().and_then(|storm| storm.tell(now, births)) {
+        match self.storm.as_mut().and_then(|storm| storm.update(now, births)) {
             Some(Change::Pause) => {
                 let limit = self.storm.as_ref().map_or(0, Storm::limit);
                 // The same words each time: a text of the box's tables stays for good.
@@ -221,13 +221,13 @@ impl<R: SwitchRecords> Switching<R> {
     }
 
     /// Records the wakers' stacks; the switches until `now` were drained.
-    pub(crate) fn tell_waker_stacks(
+    pub(crate) fn record_waker_stacks(
         &mut self,
         world: &(impl Proc + Sink),
         native: &mut Native,
         now: u64,
     ) {
-        self.followed.stacks.tell(world, native, now);
+        self.followed.stacks.record(world, native, now);
     }
 
     /// Threads that ended a wait of one of those, lately.
@@ -242,9 +242,9 @@ impl<R: SwitchRecords> Switching<R> {
     }
 
     /// Records what threads are doing now, for a copy of the box that is about to be made.
-    pub(crate) fn tell_now(&mut self, sink: &impl Sink, now: u64) {
+    pub(crate) fn record_now(&mut self, sink: &impl Sink, now: u64) {
         self.pairs.still_out().for_each(|off| append_off(sink, off, now));
-        self.tell_pause(sink, now);
+        self.record_pause(sink, now);
     }
 
     /// What is due once a second.
@@ -253,7 +253,7 @@ impl<R: SwitchRecords> Switching<R> {
             // A CPU that cannot be covered shows as threads without switch records on it.
             let _ = stream.cover_new_cpus(&self.own);
         }
-        self.tell_pause(sink, now);
+        self.record_pause(sink, now);
     }
 
     fn pause(&mut self, world: &(impl Clock + Proc + Sink), why: &str) {
@@ -278,7 +278,7 @@ impl<R: SwitchRecords> Switching<R> {
             world.lose(losses::SWITCH_PAUSES, 1);
             self.pause = Some(Pause { begin_ns: now, counted_ms: 0 });
         }
-        self.tell_pause(world, now);
+        self.record_pause(world, now);
         world.set_source("switches", format!("on; paused {why}"));
         world.store_sources();
     }
@@ -290,13 +290,13 @@ impl<R: SwitchRecords> Switching<R> {
         let Some(stream) = open(world, self.wanted, &self.own) else {
             let now = world.now_ns();
             self.storm.iter_mut().for_each(|storm| storm.refused(now));
-            self.tell_pause(world, now);
+            self.record_pause(world, now);
             world.store_sources();
             return;
         };
         self.stream = Some(stream);
         let now = world.now_ns();
-        self.tell_pause(world, now);
+        self.record_pause(world, now);
         self.pause = None;
         append_vital(world, world.recorder().tables().name(SWITCHES_PAUSED), now, 0.0);
         // What was seen of threads before says nothing of where they are now.
@@ -312,7 +312,7 @@ impl<R: SwitchRecords> Switching<R> {
     }
 
     /// The vital, and what it adds to the counter.
-    fn tell_pause(&mut self, sink: &impl Sink, now: u64) {
+    fn record_pause(&mut self, sink: &impl Sink, now: u64) {
         let Some(pause) = &mut self.pause else { return };
         // Not 0, which would say that it is over.
         let now = now.max(pause.begin_ns + 1);
@@ -339,7 +339,7 @@ fn serials(sink: &impl Sink) -> u64 {
 }
 
 /// Records a time without records that is over.
-fn tell_gap(sink: &impl Sink, from_ns: u64, until_ns: u64) {
+fn record_gap(sink: &impl Sink, from_ns: u64, until_ns: u64) {
     let name = sink.recorder().tables().name(SWITCHES_PAUSED);
     // Readers go by time: first that there is one, then that it is over.
     let until_ns = until_ns.max(from_ns + 2);

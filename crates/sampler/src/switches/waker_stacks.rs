@@ -30,7 +30,7 @@ const MOST_AT_ONCE: usize = 4;
 /// A stack as young as this may be reported before its wakeup is.
 const APART_NS: u64 = 200_000;
 /// Wakeups that may still get a stack, and for how long.
-const MOST_TOLD: usize = 256;
+const MOST_WAKINGS: usize = 256;
 const FORGET_NS: u64 = 1_000_000_000;
 /// Where there are more threads than `MOST_WAKERS`, others have their turn after this time.
 const ROUND_NS: u64 = 3_000_000_000;
@@ -42,7 +42,7 @@ pub(crate) struct Stacks {
     /// The threads whose stacks are taken, in order of their ids.
     listed: Vec<u32>,
     listed_ns: u64,
-    told: VecDeque<Recorded>,
+    wakings: VecDeque<Recorded>,
     /// The stack at hand.
     bytes: Vec<u8>,
     lost: u64,
@@ -63,7 +63,7 @@ impl Stacks {
             source: on.then(WakerStacks::new).flatten(),
             listed: Vec::new(),
             listed_ns: 0,
-            told: VecDeque::new(),
+            wakings: VecDeque::new(),
             bytes: Vec::new(),
             lost: 0,
         }
@@ -111,37 +111,37 @@ impl Stacks {
     }
 
     /// The kernel reported that `by` ended a wait of `tid`.
-    pub(crate) fn told(&mut self, t_ns: u64, (tid, by): (u32, u32), waited_ns: u64) {
+    pub(crate) fn waking(&mut self, t_ns: u64, (tid, by): (u32, u32), waited_ns: u64) {
         if waited_ns < LONG_NS || self.listed.binary_search(&by).is_err() {
             return;
         }
-        if self.told.len() == MOST_TOLD {
-            self.told.pop_front();
+        if self.wakings.len() == MOST_WAKINGS {
+            self.wakings.pop_front();
         }
-        self.told.push_back(Recorded { t_ns, tid, by });
+        self.wakings.push_back(Recorded { t_ns, tid, by });
     }
 
     /// Records the stacks that came; all wakeups until `now` were reported.
-    pub(crate) fn tell(&mut self, world: &(impl Proc + Sink), native: &mut Native, now: u64) {
-        let (told, bytes) = (&mut self.told, &mut self.bytes);
-        while told.front().is_some_and(|told| told.t_ns.saturating_add(FORGET_NS) < now) {
-            told.pop_front();
+    pub(crate) fn record(&mut self, world: &(impl Proc + Sink), native: &mut Native, now: u64) {
+        let (wakings, bytes) = (&mut self.wakings, &mut self.bytes);
+        while wakings.front().is_some_and(|waking| waking.t_ns.saturating_add(FORGET_NS) < now) {
+            wakings.pop_front();
         }
         let Some(source) = self.source.as_mut().filter(|_| !self.listed.is_empty()) else { return };
         for taken in 0..=MOST_AT_ONCE {
             let take = |woke: &Woke| match woke.seen.t_ns {
                 t_ns if t_ns.saturating_add(APART_NS) > now => Take::Later,
-                _ if find(told, woke).is_none() => Take::Skip,
+                _ if find(wakings, woke).is_none() => Take::Skip,
                 _ if taken == MOST_AT_ONCE => Take::Later,
                 _ => Take::This,
             };
             let Some(woke) = source.next(bytes, take) else { break };
-            let Some(told) = find(told, &woke).and_then(|index| told.remove(index)) else {
+            let Some(waking) = find(wakings, &woke).and_then(|index| wakings.remove(index)) else {
                 continue;
             };
             let (recorder, mem) = (world.recorder(), world.memory());
-            if let Some(mut record) = native.waker(recorder, mem, told.tid, (&woke.seen, bytes)) {
-                world.append(record.finish_of_waking(told.t_ns), now);
+            if let Some(mut record) = native.waker(recorder, mem, waking.tid, (&woke.seen, bytes)) {
+                world.append(record.finish_of_waking(waking.t_ns), now);
             }
         }
         let lost = source.lost();
@@ -151,13 +151,13 @@ impl Stacks {
 }
 
 /// The wakeup that a stack is of: of the same two threads, and nearest in time.
-fn find(told: &VecDeque<Recorded>, woke: &Woke) -> Option<usize> {
+fn find(wakings: &VecDeque<Recorded>, woke: &Woke) -> Option<usize> {
     let apart = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns);
-    let same = |(_, told): &(usize, &Recorded)| {
-        (told.tid, told.by) == (woke.tid, woke.by) && apart(told.t_ns) < APART_NS
+    let same = |(_, waking): &(usize, &Recorded)| {
+        (waking.tid, waking.by) == (woke.tid, woke.by) && apart(waking.t_ns) < APART_NS
     };
-    let all = told.iter().enumerate().filter(same);
-    all.min_by_key(|(_, told)| apart(told.t_ns)).map(|(index, _)| index)
+    let all = wakings.iter().enumerate().filter(same);
+    all.min_by_key(|(_, waking)| apart(waking.t_ns)).map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn a_stack_belongs_to_the_nearest_waking_of_the_same_two() {
-        let told = |t_ns, tid, by| Recorded { t_ns, tid, by };
+        let waking = |t_ns, tid, by| Recorded { t_ns, tid, by };
         let all: VecDeque<Recorded> = [
-            told(1_000_000, 5, 6),
-            told(1_000_900, 5, 7),
-            told(1_001_500, 5, 6),
-            told(9_000_000, 5, 6),
+            waking(1_000_000, 5, 6),
+            waking(1_000_900, 5, 7),
+            waking(1_001_500, 5, 6),
+            waking(9_000_000, 5, 6),
         ]
         .into();
         let woke = |t_ns, tid, by| Woke { tid, by, seen: Seen { t_ns, pc: 1, sp: 8, fp: 0 } };

@@ -72,13 +72,13 @@ impl Followed {
     }
 
     /// The kernel reported the waker of a thread that had waited for `waited_ns`: the record of it.
-    pub(crate) fn told(&mut self, t_ns: u64, tid: u32, by: perf::Waker, waited_ns: u64) -> Wake {
+    pub(crate) fn waking(&mut self, t_ns: u64, tid: u32, by: perf::Waker, waited_ns: u64) -> Wake {
         let by = match by {
             perf::Waker::Kernel => Waker::Kernel,
             perf::Waker::Process(pid) => Waker::Process(pid),
             perf::Waker::Thread(waker) => {
                 self.woke(waker, t_ns);
-                self.stacks.told(t_ns, (tid, waker), waited_ns);
+                self.stacks.waking(t_ns, (tid, waker), waited_ns);
                 Waker::Thread(waker)
             }
         };

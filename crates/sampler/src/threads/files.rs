@@ -94,17 +94,17 @@ mod tests {
     fn files_of_the_thread_not_read_for_the_longest_time_are_closed_first() {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (send_id, ids) = std::sync::mpsc::channel();
         let waits = |_| {
-            let (wait, tell) = (wait.clone(), tell.clone());
+            let (wait, send_id) = (wait.clone(), send_id.clone());
             std::thread::spawn(move || {
-                let told = tell.send(sys::thread::tid());
+                let ids = send_id.send(sys::thread::tid());
                 let _ = wait.lock().map(|wait| wait.recv());
-                told
+                ids
             })
         };
         let threads: Vec<_> = (0..3).map(waits).collect();
-        let tids: Vec<u32> = told.iter().take(3).collect();
+        let tids: Vec<u32> = ids.iter().take(3).collect();
         let mut files = OpenFiles::default();
         let kernel = Kernel::new(Nowhere).expect("own memory");
         for tid in [tids[0], tids[1], tids[2], tids[0]] {

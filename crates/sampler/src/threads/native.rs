@@ -135,10 +135,10 @@ impl Native {
         let mut sights = std::mem::take(&mut self.sights);
         while let Some(seen) = self.running.next(&mut asked, since_ns, now) {
             let record = self.sight(recorder, mem, (tid, &seen), python);
-            self.running.told(&asked, record.is_some(), now);
+            self.running.outcome(&asked, record.is_some(), now);
             sights.extend(record.map(|record| (seen.t_ns, record)));
         }
-        let told = !sights.is_empty();
+        let has_sights = !sights.is_empty();
         // Of a thread that runs Python the sample itself shows more than the time of a sight.
         let last = if runs { sights.pop() } else { None };
         append_earlier(world, &mut sights, python, sample);
@@ -151,7 +151,7 @@ impl Native {
         }
         sights.clear();
         self.sights = sights;
-        told || python || !runs || now.saturating_sub(since_ns) >= SILENT_NS
+        has_sights || python || !runs || now.saturating_sub(since_ns) >= SILENT_NS
     }
 
     /// What a watch saw, as a record; None when that shows no more than the Python stack does.
@@ -168,7 +168,7 @@ impl Native {
         }
         let outcome = stacks.read_running(mem, seen, &self.running.stack, &mut self.frames);
         recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
-        if python && !stacks.tells_more(mem, seen.pc, &self.frames) {
+        if python && !stacks.has_more(mem, seen.pc, &self.frames) {
             return None;
         }
         Some(self.record(recorder, mem, tid, seen.pc))
@@ -247,7 +247,7 @@ impl Native {
         let outcome = stacks.read(mem, (sp, pc), sample.t_ns, &mut self.frames);
         recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
         let python = sample.stack;
-        if python != 0 && !stacks.tells_more(mem, pc, &self.frames) {
+        if python != 0 && !stacks.has_more(mem, pc, &self.frames) {
             return;
         }
         if outcome.truncated && python == 0 {

@@ -37,12 +37,12 @@ pub(crate) struct Sets {
     from_ns: u64,
     /// Threads whose wait was recorded without a text for that reason.
     owed: Vec<u32>,
-    told: HashSet<u64>,
+    named: HashSet<u64>,
 }
 
 impl Sets {
     /// Whether the record of the wait that `tid` is in has all there is to record.
-    pub(crate) fn is_told(&self, tid: u32) -> bool {
+    pub(crate) fn is_recorded(&self, tid: u32) -> bool {
         !self.owed.contains(&tid)
     }
 
@@ -94,8 +94,8 @@ impl Sets {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let hash = hasher.finish();
-        let room = self.told.len() < MOST_TEXTS;
-        let known = self.told.contains(&hash) || room && self.told.insert(hash);
+        let room = self.named.len() < MOST_TEXTS;
+        let known = self.named.contains(&hash) || room && self.named.insert(hash);
         if known {
             text
         } else {
@@ -151,20 +151,20 @@ pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
 /// The first `NAMED` different names, and how many descriptors have others. `more`: this many other
 /// descriptors; `cut`: an unknown number, too.
 fn joined(names: Vec<String>, more: u32, cut: bool) -> String {
-    let mut told: Vec<String> = Vec::with_capacity(NAMED);
+    let mut named: Vec<String> = Vec::with_capacity(NAMED);
     let mut more = more;
     for name in names {
-        match told.len() < NAMED {
-            _ if told.contains(&name) => {}
-            true => told.push(name),
+        match named.len() < NAMED {
+            _ if named.contains(&name) => {}
+            true => named.push(name),
             false => more += 1,
         }
     }
-    let told = told.join(", ");
+    let named = named.join(", ");
     match (cut, more) {
-        (true, _) => format!("{told} and more"),
-        (false, 0) => told,
-        (false, more) => format!("{told} and {more} more"),
+        (true, _) => format!("{named} and more"),
+        (false, 0) => named,
+        (false, more) => format!("{named} and {more} more"),
     }
 }
 
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn ever_new_sets_are_named_by_their_first_after_a_while() {
         let mut sets = Sets::default();
-        let mut tell = |n: usize| sets.bounded(format!("a and {n} more"), "a".to_owned());
-        assert!((0..MOST_TEXTS).all(|n| tell(n) != "a"));
-        assert_eq!(tell(MOST_TEXTS), "a");
-        assert_eq!(tell(7), "a and 7 more");
+        let mut text = |n: usize| sets.bounded(format!("a and {n} more"), "a".to_owned());
+        assert!((0..MOST_TEXTS).all(|n| text(n) != "a"));
+        assert_eq!(text(MOST_TEXTS), "a");
+        assert_eq!(text(7), "a and 7 more");
     }
 
     #[test]
@@ -201,10 +201,10 @@ mod tests {
         let own = || "anon_inode:[eventpoll]".to_owned();
         // Nothing is open there; to find that out takes time, too.
         assert_eq!(sets.epoll(-1, own(), 7, 1), own());
-        assert!(sets.is_told(7) && sets.from_ns > 1);
+        assert!(sets.is_recorded(7) && sets.from_ns > 1);
         assert_eq!(sets.epoll(-1, own(), 8, 1), own());
-        assert_eq!((sets.is_told(7), sets.is_told(8)), (true, false));
+        assert_eq!((sets.is_recorded(7), sets.is_recorded(8)), (true, false));
         assert_eq!(sets.epoll(-1, own(), 8, u64::MAX / 2), own());
-        assert!(sets.is_told(8));
+        assert!(sets.is_recorded(8));
     }
 }

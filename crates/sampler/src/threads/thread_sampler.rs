@@ -38,8 +38,8 @@ pub(crate) struct Looker<F> {
     codes: Vec<u32>,
     /// The recorder's id of each stack seen, by a hash of its frames.
     known: HashMap<u64, u32>,
-    torn_told: u64,
-    unsettled_told: u64,
+    torn_counted: u64,
+    unsettled_counted: u64,
     task_names: TaskNames,
     sets: Sets,
     pub native: Native,
@@ -60,8 +60,8 @@ impl<F: ThreadFiles> Looker<F> {
             frames: Vec::new(),
             codes: Vec::new(),
             known: HashMap::new(),
-            torn_told: 0,
-            unsettled_told: 0,
+            torn_counted: 0,
+            unsettled_counted: 0,
             task_names: TaskNames::default(),
             sets: Sets::default(),
             native,
@@ -77,13 +77,13 @@ impl<F: ThreadFiles> Looker<F> {
     }
 
     /// Counts the stacks torn, or not settled, since the last call.
-    pub(crate) fn tell_torn(&mut self) {
+    pub(crate) fn count_torn(&mut self) {
         let Some(stacks) = &self.stacks else { return };
         let (torn, unsettled) = (stacks.counters().torn_stacks, stacks.counters().unsettled_stacks);
         let region = self.recorder.region();
-        region.lose(losses::STACKS_TORN, torn - self.torn_told);
-        region.lose(losses::STACKS_UNSETTLED, unsettled - self.unsettled_told);
-        (self.torn_told, self.unsettled_told) = (torn, unsettled);
+        region.lose(losses::STACKS_TORN, torn - self.torn_counted);
+        region.lose(losses::STACKS_UNSETTLED, unsettled - self.unsettled_counted);
+        (self.torn_counted, self.unsettled_counted) = (torn, unsettled);
     }
 
     /// Samples `tid`. `close`: it matters (a request past its usual time, or a thread in its way),
@@ -125,19 +125,19 @@ impl<F: ThreadFiles> Looker<F> {
         }
         // Of a running thread the file shows its CPU time as of the scheduler's last tick.
         let exact_ns =
-            |told: Schedstat| Schedstat { run_ns: clock_ns.unwrap_or(told.run_ns), ..told };
+            |file: Schedstat| Schedstat { run_ns: clock_ns.unwrap_or(file.run_ns), ..file };
         let times = times.ok().map(exact_ns);
         let call = call.unwrap_or(TaskCall::Running);
         let blocked = call != TaskCall::Running;
         let begun = tracks.begin(tid, exact, Reading { t_ns: now, clock_ns, times, blocked })?;
         let mut sample = begun.sample;
-        let told = self.describe(world, &call, (py, close), &begun, &mut sample);
+        let described = self.describe(world, &call, (py, close), &begun, &mut sample);
         if ended && sample.t_ns == now {
             // Nothing was seen of it before its end, so there is nothing to report of this instant.
             self.forget(tracks, tid);
             return None;
         }
-        if !told {
+        if !described {
             tracks.put_back(&begun);
             return None;
         }
@@ -236,8 +236,8 @@ impl<F: ThreadFiles> Looker<F> {
         // The polled set does not change during the wait, so the cost of naming it is not paid
         // twice.
         let polls = |s: Sample| s.wait == WaitKind::Poll && s.target & TARGET_IS_NAME != 0;
-        let told = carry.is_some_and(polls) && self.sets.is_told(sample.tid);
-        if close && !(told && sample.wait == WaitKind::Poll) {
+        let named = carry.is_some_and(polls) && self.sets.is_recorded(sample.tid);
+        if close && !(named && sample.wait == WaitKind::Poll) {
             self.name_target(proc, call, &wait, sample);
         }
     }

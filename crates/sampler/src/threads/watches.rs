@@ -129,7 +129,7 @@ impl Running {
     }
 
     /// Whether the last sight showed something.
-    pub(crate) fn told(&mut self, asked: &Asked, something: bool, now: u64) {
+    pub(crate) fn outcome(&mut self, asked: &Asked, something: bool, now: u64) {
         let Some(watched) = self.watches.get_mut(asked.index) else { return };
         watched.dull = if something { 0 } else { watched.dull + 1 };
         if watched.dull >= DULL_SIGHTS {

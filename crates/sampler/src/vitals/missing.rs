@@ -17,7 +17,7 @@ impl Lacking {
     /// Reports it for the first time.
     pub(crate) fn new(sink: &impl Sink, vitals: &impl VitalSigns) -> Lacking {
         let lacking = Lacking { missing: vitals.missing().to_vec() };
-        lacking.tell(sink);
+        lacking.report(sink);
         lacking
     }
 
@@ -25,12 +25,12 @@ impl Lacking {
     pub(crate) fn follow(&mut self, sink: &impl Sink, vitals: &impl VitalSigns) {
         if vitals.missing() != self.missing {
             self.missing = vitals.missing().to_vec();
-            self.tell(sink);
+            self.report(sink);
             sink.store_sources();
         }
     }
 
-    fn tell(&self, sink: &impl Sink) {
+    fn report(&self, sink: &impl Sink) {
         let state = match Missing::line(&self.missing) {
             nothing if nothing.is_empty() => "on".to_owned(),
             missing => format!("on; missing: {missing}"),

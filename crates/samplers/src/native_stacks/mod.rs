@@ -239,7 +239,7 @@ impl NativeStacks {
     /// Whether a stack may have frames that are neither an interpreter's nor the C library's: only
     /// then it adds something to the Python stack around it. If not, its addresses may be of a
     /// library that was loaded since the list of mappings was read, so the list is read again soon.
-    pub fn tells_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
+    pub fn has_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
         let innermost = self.place(mem, pc).map(|(file, _)| file);
         let sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
         let mut files = innermost.into_iter().chain(sites.map(|site| site.file));

@@ -41,7 +41,7 @@ impl PythonStacks {
     /// Whether the thread may have run since its stack was read.
     fn has_moved_on(&self, state: usize) -> bool {
         let now = self.threads.gil(&self.mem, &self.layout);
-        !self.threads.gil_tells() || Gil::may_have_run(self.last_gil, now, state)
+        !self.threads.knows_the_gil() || Gil::may_have_run(self.last_gil, now, state)
     }
 
     /// Walks once more: a code object that still has one of its frames was alive when it was read,
@@ -97,7 +97,7 @@ impl PythonStacks {
             None => self.threads.gil(mem, layout),
         };
         self.last_gil = after;
-        if self.threads.gil_tells() && !Gil::may_have_run(before, after, state) {
+        if self.threads.knows_the_gil() && !Gil::may_have_run(before, after, state) {
             return result.map(|()| true);
         }
         let mut confirmed = result.is_ok();

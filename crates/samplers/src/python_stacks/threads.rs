@@ -271,7 +271,7 @@ impl Threads {
     /// Whether only the GIL's holder can run. Not with several interpreters: a thread that goes
     /// from one into another takes the GIL along, and the state that it was taken with remains the
     /// holder (up to 3.11); from 3.12 on each interpreter may have its own.
-    pub fn gil_tells(&self) -> bool {
+    pub fn knows_the_gil(&self) -> bool {
         !self.several.unwrap_or(!self.foreign.is_empty())
     }
 

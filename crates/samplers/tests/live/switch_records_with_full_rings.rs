@@ -25,9 +25,9 @@ fn exchange(mut peer: UnixStream, stop: &AtomicBool) -> (u32, Vec<u64>) {
 
 /// Drains seldom until `gaps` were reported; returns the intervals off the CPU, and the gaps.
 fn drained(stream: &mut SwitchStream, tids: &[u32], gaps: usize) -> (Vec<Off>, Vec<(u64, u64)>) {
-    let (mut pairs, mut offs, mut told) = (Pairs::default(), Vec::new(), Vec::new());
+    let (mut pairs, mut offs, mut known_gaps) = (Pairs::default(), Vec::new(), Vec::new());
     let begin = Instant::now();
-    while told.len() < gaps && begin.elapsed() < Duration::from_secs(20) {
+    while known_gaps.len() < gaps && begin.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(150));
         // Some behind the gap, too.
         for _ in 0..3 {
@@ -38,7 +38,7 @@ fn drained(stream: &mut SwitchStream, tids: &[u32], gaps: usize) -> (Vec<Off>, V
                     if pairs.lose(gap, alive, |off| offs.push(off)) {
                         match until_ns {
                             u64::MAX => open = Some(switch.t_ns),
-                            _ => told.push(gap),
+                            _ => known_gaps.push(gap),
                         }
                     }
                 }
@@ -46,12 +46,12 @@ fn drained(stream: &mut SwitchStream, tids: &[u32], gaps: usize) -> (Vec<Off>, V
             });
             if let Some(from_ns) = open {
                 pairs.begin_at(stream.released_ns(), tids.iter().copied());
-                told.push((from_ns, stream.released_ns()));
+                known_gaps.push((from_ns, stream.released_ns()));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-    (offs, told)
+    (offs, known_gaps)
 }
 
 #[test]
