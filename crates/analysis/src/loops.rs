@@ -19,8 +19,12 @@ impl Index<'_> {
     }
 
     /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in
-    /// a call that polls a peer (a blocking client's).
+    /// a call that polls a peer (a blocking client's). A native runtime's worker waits without any
+    /// code of the program, in epoll or for a fellow worker's notice.
     pub fn is_idle_loop(&self, segment: &Segment<'_>) -> bool {
+        if self.is_parked_worker(segment) {
+            return true;
+        }
         if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
             return false;
         }
@@ -33,6 +37,12 @@ impl Index<'_> {
             // Nobody asked what it polls: its loop's epoll, unless a callback is at it.
             None => !self.is_in_a_callback(segment.stack()),
         }
+    }
+
+    /// Whether a native runtime's worker waits, with no task to run.
+    pub fn is_parked_worker(&self, segment: &Segment<'_>) -> bool {
+        let waits = matches!(segment.wait(), WaitKind::Futex | WaitKind::Poll);
+        segment.state == State::Wait && waits && self.frames.is_parked_worker(segment.stack())
     }
 
     /// Whether a loop's thread is in code that a callback called, or in a call that waits for one

@@ -127,6 +127,11 @@ pub enum Resource {
     Predicate,
     /// Nothing: a thread without a CPU between runs of microseconds.
     ShortRuns,
+    /// What a task of a native async runtime awaits: nothing reads that.
+    NativeAwait {
+        /// The innermost span that the request was in.
+        span: Option<String>,
+    },
 }
 
 /// How the name of a file lock ends that this process has.
@@ -236,6 +241,7 @@ impl fmt::Display for Resource {
             Resource::ChildProgram => "the child to run its program",
             Resource::Predicate => "the predicate of when=",
             Resource::ShortRuns => "runs of microseconds",
+            Resource::NativeAwait { .. } => "what a suspended task awaits",
         })
     }
 }

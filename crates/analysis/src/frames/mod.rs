@@ -13,7 +13,7 @@ use format::wait::WaitKind;
 
 pub use names::{is_part_of_a_function, last_part};
 pub use owner::Owner;
-use owner::{is_generated, is_of, is_sqlite, is_under, native_owner};
+use owner::{is_generated, is_of, is_sqlite, is_under, is_waiting_package, native_owner};
 pub use place::Place;
 
 /// Knows the folders of a capture.
@@ -80,11 +80,12 @@ impl<'c> Frames<'c> {
 
     /// Whether the innermost code is a library's that takes a lock, as far as its names say: a
     /// function `acquire` or `lock` of something that has a lock's name.
-    fn is_in_taking_a_lock(&self, stack: u32) -> bool {
+    pub fn is_in_taking_a_lock(&self, stack: u32) -> bool {
         let own = self.of(stack).skip_while(|f| self.owner(f.file) == Owner::Runtime);
         let mut library = own.take_while(|f| self.owner(f.file) == Owner::Library);
         library.any(|f| {
-            let takes = matches!(last_part(f.function), "acquire" | "lock" | "__enter__");
+            let takes =
+                matches!(last_part(f.function), "acquire" | "lock" | "__enter__" | "__aenter__");
             let package = self.package(f.file).unwrap_or_default();
             let file = f.file.rsplit('/').next().unwrap_or_default();
             takes && [f.function, package, file].into_iter().any(names_a_lock)
@@ -215,8 +216,9 @@ impl<'c> Frames<'c> {
         let ends = self.passes(stack, to);
         let is_it = |f: &Frame<'_>| f.function == to.qualified && f.file == to.file;
         let way = self.above_launchers(stack).skip_while(|f| ends && !is_it(f));
-        let mut path: Vec<String> =
-            way.filter(user).map(|f| last_part(f.function).to_owned()).collect();
+        // A closure has the name of its function, which is on the stack as well or has ended.
+        let named = way.filter(|f| user(f) && !f.function.ends_with('}'));
+        let mut path: Vec<String> = named.map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
         // `{closure#0}` is Rust's word for a part of a function.
         let part = |name: &str| is_part_of_a_function(name) || name.starts_with('{');
@@ -263,6 +265,22 @@ impl<'c> Frames<'c> {
             at = if node.parent < at { node.parent } else { 0 };
         }
         caller
+    }
+
+    /// Whether the program has no interpreter.
+    pub fn is_native_program(&self) -> bool {
+        self.capture.meta.stdlib.is_empty()
+    }
+
+    /// Whether a thread of native code with this stack is in nothing but a language's own code and
+    /// a package that waits for others, such as an async runtime: its worker, with no task to run.
+    pub fn is_parked_worker(&self, stack: u32) -> bool {
+        let mut waits = false;
+        let own = self.of(stack).all(|f| {
+            waits |= is_waiting_package(f.file);
+            self.owner(f.file) == Owner::Runtime
+        });
+        own && waits
     }
 
     /// Whether any frame's function and file end satisfy `test`.

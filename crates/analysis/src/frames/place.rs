@@ -21,6 +21,11 @@ impl Place {
         self.function == "?" || self.function.starts_with("0x")
     }
 
+    /// It is in a source of Rust.
+    pub fn is_rust(&self) -> bool {
+        self.file.ends_with(".rs")
+    }
+
     /// The capture has no name for it: its table of code was damaged.
     pub fn is_nameless(&self) -> bool {
         self.function == "?" && self.file == "?"
