@@ -7,12 +7,17 @@
 //! loop polls is the request's own waiting for something it awaits: see `on_loop`. The same holds
 //! for gevent's hub and its greenlets. Where its task was not seen the time is unknown.
 //!
+//! Workers of a native runtime (tokio's) are loops, too. One that waits for work, in epoll or for
+//! a fellow's notice, has no code of the program on its stack; nothing reads what its tasks await.
+//!
 //! Where that code waits for another thread (for a lock, for an item of a pool), the culprit is the
 //! blocker that a thread would have had, known the same way: see `lock_wait` and `pool_wait`.
 //!
 //! Quotes: the blocker, and what it did. Sure: it ran, or one call kept it, by switch records;
 //! unsure: hardly any sample found it there.
 
+use analysis::frames::Place;
+use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -32,6 +37,11 @@ pub const ROW: Row = Row { sentence, advice };
 const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
      asyncio.to_thread(), or the thread pool of gevent's hub.";
 
+/// The same of a program without an interpreter.
+const ADVICE_NATIVE: &str =
+    "Await an asynchronous version of the call, or hand it to a thread that serves nobody else: \
+     tokio::task::spawn_blocking(), or a pool of your own for long computing.";
+
 /// Of a loop that waits for another thread.
 const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
@@ -46,7 +56,13 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !cx.is_loop(segment) {
         return None;
     }
-    if cx.is_idle_loop(segment) || cx.may_poll(segment) {
+    let idle = cx.is_idle_loop(segment) || cx.may_poll(segment);
+    if cx.frames.is_native_program() && (idle || is_unseen_futex(segment)) {
+        // The worker has nothing to do: where it waits says nothing of the task.
+        let resource = Some(Resource::NativeAwait { span: None });
+        return Some(Claim { resource, stack: 0, ..Claim::of(Cause::Unknown, segment) });
+    }
+    if idle {
         return Some(Claim::of(Cause::Unknown, segment));
     }
     if segment.state == State::Ready
@@ -58,6 +74,12 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of(Cause::EventLoopBlocked, segment);
     let waits = || waits(cx, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
     kept.then(|| waits().unwrap_or(own))
+}
+
+/// Whether a thread waits in a futex and no sample shows where: a native runtime's worker waits for
+/// work so.
+fn is_unseen_futex(segment: &Segment<'_>) -> bool {
+    segment.state == State::Wait && segment.wait() == WaitKind::Futex && segment.stack() == 0
 }
 
 /// What a thread's wait for other threads would be claimed for, if `segment` is one.
@@ -80,6 +102,7 @@ pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 /// Of a loop that loads a module it is the import that counts.
 fn advice(d: &Described<'_>) -> &'static str {
     match d.culprit_doing {
+        _ if d.place.is_some_and(Place::is_rust) => ADVICE_NATIVE,
         _ if d.waits != Cause::EventLoopBlocked => ADVICE_WAITS,
         Some(Doing::LoadedModule) => (import::ROW.advice)(d),
         _ if d.starved_ms > thresholds::half() * d.mean_ms => ADVICE_CROWDED,

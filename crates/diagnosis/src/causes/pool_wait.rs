@@ -6,7 +6,8 @@
 //! things out, for the result of an executor or of multiprocessing's pool, or for a notice of
 //! multiprocessing's; on an event loop its task awaits a Semaphore, a Queue, a future that another
 //! task is to fulfil, an executor whose work was not recorded, or a library's code that hands
-//! things out; in Rust and C: in the code of a channel or a condition variable.
+//! things out; in Rust and C: in the code of a channel or a condition variable. That of a package's
+//! pool is known by the names of its functions, types and files.
 //!
 //! What the pool's workers did meanwhile is the culprit. So is, at the line of the program's own,
 //! the thread that ran just before the wait ended, the task that is to end it, or another task that
@@ -67,6 +68,11 @@ const ADVICE_UNUSED: &str =
 const ADVICE_VAIN: &str =
     "Find what holds the pool's items: code that keeps one for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
+
+/// Of a condition variable's notice that nobody gave.
+const ADVICE_UNNOTIFIED: &str =
+    "Change what the waiter checks under the condition's own lock and notify behind that: a notice \
+     that comes between the check and the wait is lost.";
 
 /// More workers only wait for more of such clients.
 const ADVICE_CLIENT: &str =
@@ -136,6 +142,7 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
 fn advice(d: &Described<'_>) -> &'static str {
     match d.resource {
         Some(Resource::Room) => ADVICE_ROOM,
+        Some(Resource::NativeCondition) if is_unnotified(d) => ADVICE_UNNOTIFIED,
         Some(Resource::Item) if d.culprit.is_none() => ADVICE_ITEM,
         Some(Resource::IdleClient { .. }) => ADVICE_CLIENT,
         // That it handed out nothing in time counts only where nobody is to blame.
@@ -148,6 +155,11 @@ fn advice(d: &Described<'_>) -> &'static str {
         _ if d.culprit_measured && d.culprit_doing == Some(Doing::Pool) => ADVICE_NESTED,
         _ => ADVICE,
     }
+}
+
+/// Whether it was a wait for a notice that ended with its time limit.
+fn is_unnotified(d: &Described<'_>) -> bool {
+    d.timed_out && d.culprit.is_none()
 }
 
 /// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something
@@ -221,6 +233,9 @@ fn waited_for_other_than_an_item(d: &Described<'_>) -> Option<String> {
             format!("{what}; most likely {} made it wait{doing}", d.blamed())
         }
         (Some(message @ Message), None) => format!("{message}; the sender is not known"),
+        (Some(condition @ NativeCondition), None) if is_unnotified(d) => {
+            format!("{condition} until its time limit: no thread notified it")
+        }
         (Some(condition @ NativeCondition), None) => {
             format!("{condition}; the thread that was to notify it is not known")
         }

@@ -12,6 +12,7 @@
 
 use analysis::frames::Owner;
 use analysis::requests::Judged;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::{Frame, TaskRow};
 use format::record::Await;
@@ -49,6 +50,15 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
             let (state, exact) = (State::Wait, cx.capture.has_switches(from_ns, to_ns));
             let (sample, sampled) = (None, false);
             let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
+            // A native runtime's task was suspended, and another of its workers went on with it: it
+            // was in nobody's queue until then.
+            if cx.frames.is_native_program() && cx.is_loop(&Segment { tid: task.tid, ..handed }) {
+                for segment in cx.timeline(task.tid, from_ns, to_ns) {
+                    of_segment(cx, request, &line, segment, &mut out);
+                }
+                at = to_ns;
+                continue;
+            }
             let before = out.len();
             followed::through_task(cx, row.id, handed, task, 0, &mut out);
             // Time in the executor's queue belongs to the code that awaits, not to the loop's.
@@ -63,7 +73,28 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
         }
     }
     alone(at, request.end_ns, &mut out);
+    name_spans(cx, request, &mut out);
     out
+}
+
+/// Time in which a native runtime's task was suspended passed in the innermost span that was open
+/// all that time.
+fn name_spans(cx: &Context<'_>, request: &Judged<'_>, slices: &mut [Slice<'_>]) {
+    let unread = |slice: &&mut Slice<'_>| {
+        matches!(slice.claim.resource, Some(Resource::NativeAwait { span: None }))
+    };
+    let mut unread = slices.iter_mut().filter(unread).peekable();
+    if unread.peek().is_none() {
+        return;
+    }
+    let own = cx.capture.spans.iter().filter(|s| s.request == request.row.id);
+    let own: Vec<_> = own.collect();
+    for slice in unread {
+        let (from_ns, to_ns) = (slice.segment.from_ns, slice.segment.to_ns);
+        let around = own.iter().filter(|s| s.begin_ns <= from_ns && s.end_ns >= to_ns);
+        let span = around.max_by_key(|s| s.begin_ns).map(|s| cx.capture.name(s.name).to_owned());
+        slice.claim.resource = Some(Resource::NativeAwait { span });
+    }
 }
 
 /// Whether a loop's thread waited for the result of a pool most of the time, as no task does that

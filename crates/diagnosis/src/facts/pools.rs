@@ -54,8 +54,12 @@ fn is_for_processes(cx: &Context<'_>, stack: u32) -> bool {
     codes.iter().any(|code| cx.frames.leaf_at(stack, *code))
 }
 
-/// Whether a thread at this place waits for work: an executor's worker, or one at a queue.
+/// Whether a thread at this place waits for work: an executor's worker, one at a queue, or one of
+/// an async runtime's.
 pub fn is_idle(cx: &Context<'_>, stack: u32) -> bool {
+    if cx.frames.is_parked_worker(stack) {
+        return true;
+    }
     const QUEUE: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::QueueGet]);
     let codes = [Stdlib::QueueGet, Stdlib::ExecutorWorker];
     codes.iter().any(|code| cx.frames.leaf_at(stack, *code)) || cx.frames.fits(stack, QUEUE)
@@ -112,8 +116,24 @@ pub(crate) fn resource(cx: &Context<'_>, stack: u32) -> Option<Resource> {
     match found {
         Some(Resource::Processes) => found,
         _ if of_processes() => Some(Resource::Processes),
-        _ => found.or_else(|| native(cx, stack)),
+        _ => found.or_else(|| native(cx, stack).filter(|own| !is_in_a_native_pool(cx, stack, own))),
     }
+}
+
+/// Whether the condition variable that native code waits at is that of a package's pool, as far as
+/// the names of its functions, types and files say: `Condvar::wait_until<r2d2::PoolInternals>`,
+/// `rayon_core::thread_pool`.
+fn is_in_a_native_pool(cx: &Context<'_>, stack: u32, own: &Resource) -> bool {
+    let called = || cx.frames.of(stack).take_while(|f| cx.frames.owner(f.file) != Owner::User);
+    if !called().any(|f| cx.frames.owner(f.file) == Owner::Library) {
+        return false;
+    }
+    let mut library = called();
+    let names_a_pool = |f: Frame<'_>| {
+        let file = f.file.rsplit("/src/").next().unwrap_or(f.file);
+        [f.function, file].iter().any(|name| name.to_ascii_lowercase().contains("pool"))
+    };
+    *own == Resource::NativeCondition && library.any(names_a_pool)
 }
 
 /// Whether results of executors come from other processes: there is a thread that hands them over,
