@@ -181,14 +181,20 @@ fn notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     notice.filter(|notice| !(held && matches!(notice, Resource::Condition(_))))
 }
 
-/// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an
-/// Event or Condition that another task is to set, unless a library's: that is its way to wait for
-/// a peer or a pool.
+/// Of a suspended task: a lock of asyncio's, whose holder is the task suspended inside its
+/// `async with`, or of a library's, by its names; or an Event or Condition that another task is to
+/// set, unless a library's: that is its way to wait for a peer or a pool.
 pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::LockWait, seen.row, segment);
     match seen.row.kind {
         AwaitKind::Lock => {
             Some(Claim { blocker: task::blocker(cx, seen, segment, For::Lock), ..own })
+        }
+        // A library's lock, which waits in a future of its own.
+        AwaitKind::Condition | AwaitKind::Event | AwaitKind::Future
+            if cx.frames.is_in_taking_a_lock(seen.row.stack) =>
+        {
+            Some(Claim { blocker: task::blocker(cx, seen, segment, For::Library), ..own })
         }
         AwaitKind::Condition | AwaitKind::Event => {
             let library = awaits::by_library(cx, seen.row);

@@ -1,0 +1,52 @@
+//! On captures made by hand: a task awaits a lock of a library's, which waits in a future of its
+//! own.
+
+use crate::made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Diagnosis};
+use format::record::TARGET_IS_NAME;
+use format::wait::AwaitKind::{Future, Socket};
+use made::{awaited, off, stack, BEGIN, MS};
+
+const TID: u32 = 7;
+const OWN: &str = "/srv/board.py";
+
+/// A request that awaits what `library` gives it, while another task of `OWN` awaits a peer.
+fn waits(library: (&str, &str, u32)) -> Capture {
+    let mut made = made::capture(TID, &["GET /"]);
+    made.meta.site = vec!["/site".to_owned()];
+    made.requests.push(made::request(99, TID, BEGIN, 500));
+    made.requests.iter_mut().for_each(|r| r.on_loop = true);
+    let waits = stack(&mut made, &[("read", OWN, 4), library]);
+    let holds = stack(&mut made, &[("refresh", OWN, 9)]);
+    off(&mut made, TID, &[(0, 499)]);
+    made.names.push("tcp 10.0.0.7:80".to_owned());
+    let peer = TARGET_IS_NAME | (made.names.len() as u64 - 1);
+    for at_ms in (5..495).step_by(40) {
+        made.awaits.entry(99).or_default().push(awaited(at_ms, 99, 4096, Future, waits));
+        let mut holder = awaited(at_ms, 0, 8192, Socket, holds);
+        holder.target = peer;
+        made.awaits.entry(0).or_default().push(holder);
+    }
+    made
+}
+
+fn judge(made: &Capture) -> Diagnosis<'_> {
+    diagnose(made, |_| 300 * MS)
+}
+
+#[test]
+fn a_lock_is_no_pool() {
+    let made = waits(("Lock.acquire", "/site/anyio/_backends/_asyncio.py", 1834));
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+    assert_eq!(first.place.as_ref().map(|p| p.function.as_str()), Some("read"));
+}
+
+#[test]
+fn what_is_acquired_of_no_lock_is_a_pools() {
+    let made = waits(("Pool.acquire", "/site/asyncpg/pool.py", 190));
+    assert_eq!(judge(&made).findings[0].cause.text(), "pool-wait");
+}
