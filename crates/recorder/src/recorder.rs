@@ -26,7 +26,6 @@ pub struct Recorder {
     region: &'static Region,
     tables: Tables,
     open: OpenTable,
-    nap: Nap,
     limits: Limits,
     failures: Failures,
     latencies: Latencies,
@@ -49,7 +48,6 @@ impl Recorder {
             region,
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
-            nap: Nap::new(),
             limits: Limits::new(limit_of),
             failures: Failures::new(),
             latencies: Latencies::default(),
@@ -85,10 +83,11 @@ impl Recorder {
         &self.open
     }
 
-    /// Where the sampler sleeps while the host is idle; a request's begin wakes it.
+    /// Where the sampler sleeps while the host is idle; a request's begin wakes it, and a writer
+    /// that takes one of the last blocks of a box that can grow.
     #[inline]
     pub fn nap(&self) -> &Nap {
-        &self.nap
+        self.region.idle_nap()
     }
 
     /// Limits by name, typical times, and the mailbox of slow requests.

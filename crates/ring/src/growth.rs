@@ -5,7 +5,8 @@
 //! line of open spans; none of them in each record) calls `reach`, which makes a step present, one
 //! system call. Blocks are never waited for: a writer uses those that are there (`take::turn`), and
 //! the thread `dashcam-keeper` adds a step before they are used up, if what would be overwritten is
-//! young (`is_short`, `grow`).
+//! young (`is_short`, `grow`). A writer that takes one of the last blocks ends the sleep of the
+//! thread that sees to this, whatever it sleeps for (`hint`).
 //!
 //! What it promises: no store of a writer goes into a page that is not present, so none raises
 //! SIGBUS. A step that is refused (a full file system) is counted; the box remains as it is, and
@@ -17,6 +18,9 @@ use std::sync::atomic::Ordering;
 
 use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, HEAD};
 use format::region::{losses, word, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
+
+#[cfg(not(loom))]
+use sys::nap::Nap;
 
 use crate::present::{Area, BLOCK_STEP, TABLE_STEP};
 use crate::Region;
@@ -109,12 +113,43 @@ impl Region {
     /// next round would overwrite records younger than `keep_ns`. Cost: two loads, and some more
     /// when they are nearly used up.
     pub fn is_short(&self, now_ns: u64, keep_ns: u64) -> bool {
-        let (blocks, count) = (self.present_blocks(), self.layout().block_count);
-        let (least, most) = AHEAD_BLOCKS;
-        let ahead = (blocks / AHEAD_SHARE).clamp(least, most);
         // Relaxed: a hint.
-        let next = self.header(word::CURSOR).load(Ordering::Relaxed) % count as u64;
-        blocks < count && next as usize + ahead >= blocks && self.is_young(now_ns, keep_ns)
+        let next = self.header(word::CURSOR).load(Ordering::Relaxed);
+        let next = next % self.layout().block_count as u64;
+        self.is_one_of_the_last(next as usize) && self.is_young(now_ns, keep_ns)
+    }
+
+    /// Whether this is one of the last blocks that are present, and there could be more.
+    #[inline]
+    fn is_one_of_the_last(&self, index: usize) -> bool {
+        let (blocks, (least, most)) = (self.present_blocks(), AHEAD_BLOCKS);
+        let ahead = (blocks / AHEAD_SHARE).clamp(least, most);
+        blocks < self.layout().block_count && index + ahead >= blocks
+    }
+
+    /// A writer takes this block. Costs a few loads, and up to 5 us if it ends a sleep.
+    /// Async-signal-safe.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn hint(&self, index: usize) {
+        if self.is_one_of_the_last(index) {
+            self.naps.iter().for_each(Nap::wake);
+        }
+    }
+
+    /// Where the sampler sleeps while the host is idle. A request's begin ends it; so does a writer
+    /// that takes one of the last blocks.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn idle_nap(&self) -> &Nap {
+        &self.naps[0]
+    }
+
+    /// Where the sampler sleeps between passes; a writer that takes one of the last blocks ends it.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn pass_nap(&self) -> &Nap {
+        &self.naps[1]
     }
 
     /// Whether the blocks that the next round begins with were closed less than `keep_ns` ago.

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 
 use format::block::BLOCK_WORDS;
 use format::region::{losses, word, Layout, MAGIC};
+#[cfg(not(loom))]
+use sys::nap::Nap;
 
 use crate::present::Present;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -54,6 +56,9 @@ pub struct Region {
     /// When lines of open spans were last brought back from dead threads.
     #[cfg(not(loom))]
     pub(crate) lines_swept_ns: AtomicU64,
+    /// See `idle_nap` and `pass_nap`.
+    #[cfg(not(loom))]
+    pub(crate) naps: [Nap; 2],
 }
 
 impl Region {
@@ -155,6 +160,8 @@ impl Region {
             sweeping: AtomicBool::new(false),
             #[cfg(not(loom))]
             lines_swept_ns: AtomicU64::new(0),
+            #[cfg(not(loom))]
+            naps: [Nap::new(), Nap::new()],
         };
         // Relaxed: no other thread knows the region yet; handing it to other threads publishes it.
         let set = |index: usize, value: u64| region.words[index].store(value, Ordering::Relaxed);

@@ -116,6 +116,8 @@ impl Region {
                 Ordering::Relaxed,
             );
             if taken.is_ok() {
+                #[cfg(not(loom))]
+                self.hint(index);
                 return Some((index, self.clear(index, old)));
             }
         }

@@ -6,6 +6,7 @@ mod common;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{copy, record, writer, Books};
 use format::region::losses;
@@ -132,6 +133,22 @@ fn the_next_step_is_due_while_young_records_would_be_overwritten() {
     assert!(!region.is_short(3 * MINUTE_NS, MINUTE_NS), "the oldest records may go");
     assert!(region.grow());
     assert!(!region.is_short(MINUTE_NS, MINUTE_NS), "a MiB is left");
+}
+
+/// A burst uses up what is left before the next pass of a sampler that sleeps for long.
+#[test]
+fn a_writer_of_the_last_blocks_ends_the_sleep_of_who_adds_a_step() {
+    let Some(made) = Boxed::new("hint", 16 * MIB) else { return };
+    let region = made.region;
+    let naps = [region.idle_nap(), region.pass_nap()];
+    let sleepers = naps.map(|nap| std::thread::spawn(|| nap.sleep(Duration::from_secs(600))));
+    let mut writer = writer(region, 7);
+    while !sleepers.iter().all(std::thread::JoinHandle::is_finished) {
+        writer.append(&record(7, 0), 1);
+    }
+    assert!(sleepers.map(|sleeper| sleeper.join().expect("no panic")).iter().all(|woken| *woken));
+    while region.grow() {}
+    assert!(!naps[1].sleep(Duration::from_millis(1)), "nobody writes");
 }
 
 #[test]

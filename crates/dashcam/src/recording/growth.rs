@@ -1,7 +1,7 @@
 //! The growth of the black box: its memory is taken as records need it.
 //!
 //! How it works: the sampler asks in each pass whether the next step is due (`ring`'s
-//! `Region::is_short`), and wakes `dashcam-keeper`, which takes the step: a MiB, while the next
+//! `Region::is_short`), and when a writer ends its sleep for that. It wakes `dashcam-keeper`, which takes the step: a MiB, while the next
 //! round would overwrite records younger than `keep_ns`. So the box of a process that records
 //! little remains small, and one under load has its full size within the first round.
 //!

@@ -26,6 +26,8 @@ use crate::triggers::firing::Triggers;
 
 /// Between two turns while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
+/// The keeper has added a step to the box by then.
+const STEP_TIME: Duration = Duration::from_millis(2);
 
 /// What `status` says of the sampler's sources before its first pass.
 pub(crate) fn announce(recording: &Recording) {
@@ -147,8 +149,23 @@ impl<W: World> Passes<'_, W> {
             self.sampler.beat(next_ns, now);
             self.pass(now);
             next_ns = self.next(next_ns);
-            let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
-            sys::thread::pause_for(Duration::from_nanos(pause_ns));
+            self.pause(next_ns);
+        }
+    }
+
+    /// Sleeps until the next pass. A burst of records may need more of the box before: a writer
+    /// that takes one of its last blocks ends the sleep, and the keeper adds a step.
+    fn pause(&self, next_ns: u64) {
+        let rest = |now: u64| Duration::from_nanos(next_ns.saturating_sub(now));
+        let nap = self.recording.recorder.region().pass_nap();
+        while nap.sleep(rest(sys::clock::now_ns())) {
+            let now = sys::clock::now_ns();
+            if !self.recording.is_short(now) {
+                // No step can be taken, or none is worth it: each writer would end each sleep.
+                return sys::thread::pause_for(rest(now));
+            }
+            self.queue.notify();
+            sys::thread::pause_for(rest(now).min(STEP_TIME));
         }
     }
 
