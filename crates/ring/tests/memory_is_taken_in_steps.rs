@@ -137,7 +137,7 @@ fn the_next_step_is_due_while_young_records_would_be_overwritten() {
 
 /// A burst uses up what is left before the next pass of a sampler that sleeps for long.
 #[test]
-fn a_writer_of_the_last_blocks_ends_the_sleep_of_who_adds_a_step() {
+fn a_writer_of_the_last_blocks_ends_the_sleep_of_the_sampler() {
     let Some(made) = Boxed::new("hint", 16 * MIB) else { return };
     let region = made.region;
     let naps = [region.idle_nap(), region.pass_nap()];

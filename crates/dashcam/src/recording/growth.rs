@@ -1,9 +1,10 @@
 //! The growth of the black box: its memory is taken as records need it.
 //!
 //! How it works: the sampler asks in each pass whether the next step is due (`ring`'s
-//! `Region::is_short`), and when a writer ends its sleep for that. It wakes `dashcam-keeper`, which takes the step: a MiB, while the next
-//! round would overwrite records younger than `keep_ns`. So the box of a process that records
-//! little remains small, and one under load has its full size within the first round.
+//! `Region::is_short`), and when a writer ends its sleep for that. It wakes `dashcam-keeper`, which
+//! takes the step: a MiB, while the next round would overwrite records younger than `keep_ns`. So
+//! the box of a process that records little remains small, and one under load has its full size
+//! within the first round.
 //!
 //! What it promises: at most a part of the available memory is taken, as at the start. A step that
 //! is refused is tried again every `AGAIN_NS`; until then the box is as large as it is, `status`
