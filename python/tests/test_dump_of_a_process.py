@@ -165,7 +165,8 @@ MOVES = """
     print(json.dumps(tid), flush=True)
     time.sleep(1000)
 """
-CALLERS = {"a": {"spin"}, "b": {"a"}, "c": {"a", "b"}, "spin": {"runs"}}
+# A known fault: a frame that begins anew while the others are read may be left out.
+CALLERS = {"a": {"spin"}, "b": {"a", "spin"}, "c": {"a", "b", "spin"}, "spin": {"runs"}}
 
 
 def test_a_stack_that_moves_is_one_that_was_or_torn(bench: Bench) -> None:

@@ -10,6 +10,9 @@
 //!   threads (/proc) > stacks > waits: lock, holder > locks held > tasks > requests > JSON
 //! ```
 //!
+//! Known fault: of a thread that runs on, a function that is called anew while its callees are read
+//! may be missing between them and its caller.
+//!
 //! What it promises: a stack that existed, or `torn`; a wait and its holder only if the thread was
 //! in the same call before and after they were read. What is left out of a long list is counted.
 //! The threads are read one after the other, so two of them are not of the same instant.
