@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dashcam._fleet.fleet import Fleet  # noqa: E402
 from fleets import BEGIN, Cause, Drawn  # noqa: E402
 
 import dashcam  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
 
 CAUSES = [
     Cause("refresh", 3.0, 0.8),
@@ -183,6 +185,40 @@ def test_sql_sees_the_tables_and_nothing_else(planted: Planted) -> None:
             planted.fleet.sql(query)
     table = planted.fleet.tables["findings"]
     assert table.filter(table.cause == "cpu").count().to_pyarrow().as_py() == sum(row["cause"] == "cpu" for row in planted.drawn.rows["findings"])
+
+
+def test_a_condition_is_no_statement(planted: Planted, tmp_path: Path) -> None:
+    own = next((planted.folder / "captures").rglob("*.parquet"))
+    before = own.read_bytes()
+    for path in (own, tmp_path / "new.csv"):
+        with pytest.raises(ValueError):
+            Fleet(planted.folder, where=f"true); COPY (SELECT 1) TO '{path}'; SELECT (1")
+    assert own.read_bytes() == before and not (tmp_path / "new.csv").exists()
+    with pytest.raises(ValueError, match="disabled by configuration"):
+        Fleet(planted.folder, where="1 in (select 1 from read_csv('/etc/passwd'))").why()
+
+
+@pytest.mark.parametrize("name", ["plain", "a=b", "day=2020-01-01", "star*[x]", "it's", "100% sure"])
+def test_the_folder_of_the_tables_may_have_any_name(planted: Planted, tmp_path: Path, name: str) -> None:
+    shutil.copytree(planted.folder, tmp_path / name / "tables")
+    fleet = Fleet(tmp_path / name / "tables")
+    keys = ("service", "fingerprint", "excess_ns", "captures", "hosts")
+    assert [[row[key] for key in keys] for row in fleet.why().causes] == [[row[key] for key in keys] for row in planted.why.causes]
+    assert fleet.sql("select count(*) from captures").fetchall() == [(len(planted.drawn.rows["captures"]),)]
+
+
+def test_files_of_an_older_version_lack_columns(planted: Planted, tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    shutil.copytree(planted.folder, folder)
+    for path in [*(folder / "findings").rglob("*.parquet")][::2] + [*(folder / "captures").rglob("*.parquet")]:
+        rows = pq.read_table(path, partitioning=None)
+        pq.write_table(rows.drop_columns([name for name in ("request", "runtime") if name in rows.column_names]), path)
+    fleet = Fleet(folder)
+    assert fleet.why().totals == planted.why.totals
+    found = fleet.sql("select count(*), count(request) from findings").fetchall()[0]
+    assert found[0] == len(planted.drawn.rows["findings"]) > found[1] > 0
+    table = fleet.tables["captures"]
+    assert table.runtime.count().to_pyarrow().as_py() == 0
 
 
 def test_an_empty_fleet_has_an_answer(tmp_path: Path) -> None:

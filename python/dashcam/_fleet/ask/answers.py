@@ -87,17 +87,20 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | Non
     """Groups ranked by excess, with intervals."""
     totals, hosts = _totals(all_)
     represented_ns = totals["excess_ns"] - (totals["not_captured_ns"] or 0.0)
-    groups = questions.rows(questions.groups(all_, by))
+    groups = questions.rows(questions.ranked(all_, by))
     groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
-    intervals = _intervals(questions.by_host(all_, by).to_pyarrow(), hosts, by)
-    worst = {_key(row, by): row for row in questions.rows(questions.worst(all_, by))}
-    versions = _listed(questions.rows(questions.touched(all_, by, "version")), by, "version")
-    requests = _listed(questions.rows(questions.touched(all_, by, "request")), by, "request")
+    # The rest is asked of the few that are shown.
+    shown = questions.of_groups(all_, by, groups[:top])
+    whole = {_key(row, by): row for row in questions.rows(questions.groups(shown, by))}
+    intervals = _intervals(questions.by_host(shown, by).to_pyarrow(), hosts, by)
+    worst = {_key(row, by): row for row in questions.rows(questions.worst(shown, by))}
+    versions = _listed(questions.rows(questions.touched(shown, by, "version")), by, "version")
+    requests = _listed(questions.rows(questions.touched(shown, by, "request")), by, "request")
     seen = versions_seen(all_)
     tail = tails.tails(all_, groups[:top]) if by == questions.CAUSE else {}
     found = []
-    for rank, row in enumerate(groups[:top], start=1):
-        key = _key(row, by)
+    for rank, key in enumerate([_key(row, by) for row in groups[:top]], start=1):
+        row = whole[key]
         worst_row = worst[key]
         row |= {
             "rank": rank,

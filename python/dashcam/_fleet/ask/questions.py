@@ -129,6 +129,8 @@ class Asked(NamedTuple):
     tables: Tables
     captures: ir.Table
     findings: ir.Table
+    keep: Callable[[str, ir.Table], ir.Table]
+    """Calculates an expression; the engine keeps its rows by this name."""
     uncaptured: ir.Table | None
     """Excess without a capture by service; None: nothing was counted."""
     own: ir.Table | None = None
@@ -137,11 +139,13 @@ class Asked(NamedTuple):
     """What was counted in each stratum."""
 
 
-# So much is kept of captures and findings; texts are read for the few that are shown.
+# So much is kept of captures and findings; texts are read for the few that are shown. Engines copy
+# what is kept, and texts cost the most: what a finding has in common with its capture stays there.
 CAPTURES_KEPT = ("capture_id", "uri", "day", "service", "version", "environment", "region", "host", "pid", "started_utc", "captured_utc",
                  "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
-FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "version", "environment", "region", "host",
-                 "captured_utc", "first_utc", "last_utc", "request", "slow_requests", "excess_ns")
+FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "first_utc", "last_utc", "request", "slow_requests",
+                 "excess_ns")
+OF_CAPTURE = ("capture_id", "version", "environment", "region", "host", "captured_utc")
 
 
 # So much of slow requests, of which there are millions.
@@ -154,22 +158,17 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
     `own_slow` are what these stand for (`estimating`). Findings, but for those without a name, get
     `weight_ns`, `seen_ns` and `weight_slow`: their part of it."""
     narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
-    captures = keep("asked_overlapping", _overlapping(narrow).mutate(capture=ibis.row_number().over(order_by="capture_id")))
-    own = _own(tables.requests, captures)
-    joined = captures.left_join(own, "capture").drop("capture_right")
-    alone = ~joined.is_overlapping
-    numbers = {
-        "own_requests": alone.ifelse(joined.slow_requests, joined.shared_requests.fill_null(0)).cast("int64"),
-        "own_ns": alone.ifelse(joined.excess_ns, joined.shared_ns.fill_null(0)).cast("int64"),
-    }
-    drop = ["shared_requests", "shared_ns", "started_utc", "pid", "first_slow_utc"]
-    joined = joined.mutate(**numbers).drop(*drop)
-    joined, estimated = _estimated(tables, captures, joined, keep)
-    captures = keep("asked_captures", joined)
+    captures = keep("asked_numbered", narrow.mutate(capture=ibis.row_number().over(order_by="capture_id")))
+    shared = keep("asked_shared", _shared(tables.requests, keep("asked_may_share", _may_share(captures))))
+    joined = captures.select("capture_id", "capture", "slow_requests", "excess_ns").left_join(shared, "capture").drop("capture_right")
+    is_alone = joined.shared_requests.isnull()
+    amounts = joined.select("capture_id", "capture", all_slow=joined.slow_requests, all_ns=joined.excess_ns,
+                            own_requests=is_alone.ifelse(joined.slow_requests, joined.shared_requests).cast("int64"),
+                            own_seen_ns=is_alone.ifelse(joined.excess_ns, joined.shared_ns).cast("int64"))
+    amounts, estimated = _estimated(tables, captures, amounts, keep)
+    amounts = keep("asked_amounts", amounts)
     named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*FINDINGS_KEPT)
-    own = captures.select("capture_id", "capture", "own_ns", own_seen_ns=captures.seen_ns, own_slow=captures.own_slow,
-                          all_ns=captures.excess_ns, all_slow=captures.slow_requests)
-    priced = named.join(own, "capture_id")
+    priced = named.join(amounts.drop("own_requests"), "capture_id")
     part = priced.excess_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
     part_slow = priced.slow_requests.cast("float64") / priced.all_slow.nullif(0).cast("float64")
     weights = {
@@ -177,26 +176,29 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
         "seen_ns": (priced.own_seen_ns.cast("float64") * part).fill_null(0.0),
         "weight_slow": (priced.own_slow * part_slow).fill_null(0.0),
     }
-    findings = keep("asked_findings", priced.mutate(**weights).drop("own_ns", "own_seen_ns", "own_slow", "all_ns", "all_slow", "slow_requests"))
+    others = ("capture_id", "own_ns", "own_seen_ns", "own_slow", "all_ns", "all_slow", "slow_requests")
+    findings = keep("asked_findings", priced.mutate(**weights).drop(*others))
     # A capture has fewer findings than that.
     if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
         findings = keep("asked_findings_once", findings.distinct())
-    return Asked(tables, captures, findings, *estimated)
+    findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
+    own = amounts.select("capture", "own_requests", "own_ns", "own_slow", seen_ns=amounts.own_seen_ns)
+    return Asked(tables, captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc"), findings, keep, *estimated)
 
 
 def _estimated(
-    tables: Tables, known: ir.Table, captures: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
+    tables: Tables, captures: ir.Table, amounts: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
 ) -> tuple[ir.Table, tuple[ir.Table | None, ir.Table | None, ir.Table | None]]:
-    """Captures with what they stand for; and what none stands for, slow requests, strata."""
-    captures = captures.rename(seen_ns="own_ns")
-    alone = captures.mutate(own_ns=captures.seen_ns, own_slow=captures.own_requests.cast("float64"))
+    """What each capture stands for, added to what it has; and what none stands for, slow requests,
+    strata."""
+    alone = amounts.mutate(own_ns=amounts.own_seen_ns, own_slow=amounts.own_requests.cast("float64"))
     [counted] = rows(tables.rollups.agg(rows=tables.rollups.count()))
     if not counted["rows"]:
         return alone, (None, None, None)
     strata = keep("asked_strata", estimating.strata(tables.rollups))
-    own = keep("asked_own", estimating.own(tables.requests, known, PROCESS).select(*OWN_KEPT))
+    own = keep("asked_own", estimating.own(tables.requests, captures, PROCESS).select(*OWN_KEPT))
     seen = keep("asked_seen", estimating.seen(own))
-    joined = captures.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
+    joined = amounts.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
     joined = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0), own_slow=joined.scaled_count.fill_null(0.0))
     uncaptured = keep("asked_uncaptured", estimating.uncaptured(seen, strata))
     return joined.drop("scaled_ns", "scaled_count"), (uncaptured, own, strata)
@@ -207,27 +209,30 @@ def counts(all_: Asked) -> ir.Table:
     return estimating.counts(all_.tables.rollups)
 
 
-def _overlapping(captures: ir.Table) -> ir.Table:
-    """Which captures may share a slow request with another one of their process: a later capture
-    has slow requests that began before an earlier one was made."""
-    order = ["captured_utc", "capture_id"]
-    before = ibis.window(group_by=list(PROCESS), order_by=order, preceding=(None, 1))
-    after = ibis.window(group_by=list(PROCESS), order_by=order, following=(1, None))
-    earlier = captures.captured_utc.max().over(before)
-    later = captures.first_slow_utc.min().over(after)
-    is_shared = (captures.first_slow_utc < earlier).fill_null(False) | (later <= captures.captured_utc).fill_null(False)
-    return captures.mutate(is_overlapping=is_shared)
-
-
-def _own(requests: ir.Table, captures: ir.Table) -> ir.Table:
-    """For each capture that overlaps another: its slow requests that no other has more of."""
-    shared = captures.filter(captures.is_overlapping).select("capture_id", "capture", *PROCESS, "captured_utc")
+def _shared(requests: ir.Table, may: ir.Table) -> ir.Table:
+    """For each capture that may share a slow request with another one of its process: how many of
+    its slow requests no other capture has more of, and their excess."""
     # What captures know is not read from the requests, which are many.
-    found = requests.select("capture_id", "request_id", "duration_ns", "excess_ns").join(shared, "capture_id")
+    found = _of(requests, may).select("capture_id", "request_id", "duration_ns", "excess_ns").join(may, "capture_id")
     nth = ibis.row_number().over(
         group_by=[*PROCESS, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
     own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
-    return own.group_by("capture").agg(shared_requests=own.count(), shared_ns=own.excess_ns.sum())
+    sums = own.group_by("capture").agg(requests=own.count(), excess_ns=own.excess_ns.sum())
+    each = may.select("capture").left_join(sums, "capture").drop("capture_right")
+    return each.select("capture", shared_requests=each.requests.fill_null(0), shared_ns=each.excess_ns.fill_null(0))
+
+
+def _may_share(captures: ir.Table) -> ir.Table:
+    """Captures of which a later one of the process has slow requests that began before the earlier
+    one was made; both."""
+    known = captures.select("capture_id", "capture", "captured_utc", "first_slow_utc", *PROCESS)
+    order = ["captured_utc", "capture_id"]
+    before = ibis.window(group_by=list(PROCESS), order_by=order, preceding=(None, 1))
+    after = ibis.window(group_by=list(PROCESS), order_by=order, following=(1, None))
+    earlier = known.captured_utc.max().over(before)
+    later = known.first_slow_utc.min().over(after)
+    is_shared = (known.first_slow_utc < earlier).fill_null(False) | (later <= known.captured_utc).fill_null(False)
+    return known.mutate(is_shared=is_shared).filter(lambda t: t.is_shared).select("capture_id", "capture", "captured_utc", *PROCESS)
 
 
 def of_captures(all_: Asked, captures: ir.Table) -> Asked:
@@ -293,11 +298,31 @@ def touched(all_: Asked, by: tuple[str, ...], column: str) -> ir.Table:
                                     hosts=found.host.nunique())
 
 
+def ranked(all_: Asked, by: tuple[str, ...]) -> ir.Table:
+    """The groups with what each costs."""
+    return all_.findings.group_by(list(by)).agg(excess_ns=all_.findings.weight_ns.sum())
+
+
+def of_groups(all_: Asked, by: tuple[str, ...], groups: list[dict[str, Any]]) -> Asked:
+    """What belongs to these groups, kept: a few of thousands. Of groups by several columns there may
+    be others, with values of these."""
+    found = all_.findings
+    for column in by:
+        values = {row[column] for row in groups}
+        is_named = found[column].isin(sorted(values - {None}))
+        found = found.filter(is_named | found[column].isnull() if None in values else is_named.fill_null(False))
+    return all_._replace(findings=all_.keep("asked_groups", found if groups else found.limit(0)))
+
+
 def worst(all_: Asked, by: tuple[str, ...]) -> ir.Table:
     """The finding of each group that cost most, whole, with the file of its capture."""
     found = all_.findings
-    nth = ibis.row_number().over(group_by=list(by), order_by=[ibis.desc("seen_ns"), ibis.desc("excess_ns"), "capture_id", "rank"])
-    return _whole(all_, found.mutate(nth=nth).filter(lambda t: t.nth == 0))
+    largest = found.group_by(list(by)).agg(largest_ns=found.seen_ns.max())
+    # Few are equal to the largest: only these are put in order. A missing value is a group, too.
+    equal = found.join(largest, [found[name].identical_to(largest[name]) for name in by], rname="{name}_of_group")
+    equal = equal.filter(equal.seen_ns == equal.largest_ns)
+    nth = ibis.row_number().over(group_by=list(by), order_by=[ibis.desc("excess_ns"), "capture_id", "rank"])
+    return _whole(all_, equal.mutate(nth=nth).filter(lambda t: t.nth == 0))
 
 
 def listed(all_: Asked, most: int) -> ir.Table:
@@ -342,9 +367,19 @@ def incidents(all_: Asked) -> ir.Table:
 
 def _whole(all_: Asked, found: ir.Table) -> ir.Table:
     """Findings with all of their columns and the file of their capture."""
-    priced = found.select("capture_id", "rank", "seen_ns")
-    whole = all_.tables.findings.join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
+    priced = all_.keep("asked_priced", found.select("capture_id", "rank", "seen_ns"))
+    whole = _of(all_.tables.findings, priced).join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
     return whole.join(all_.captures.select("capture_id", "uri"), "capture_id")
+
+
+# So many captures are named in a query: engines then read little of the others. More are joined.
+NAMED_MAX = 1000
+
+
+def _of(table: ir.Table, captures: ir.Table) -> ir.Table:
+    """The rows of captures, and of others if these are many."""
+    ids = captures.select("capture_id").distinct().limit(NAMED_MAX + 1).to_pyarrow()["capture_id"].to_pylist()
+    return table.filter(table.capture_id.isin(sorted(ids))) if 0 < len(ids) <= NAMED_MAX else table
 
 
 def rows(expression: Any) -> list[dict[str, Any]]:

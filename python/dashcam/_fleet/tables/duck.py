@@ -1,14 +1,16 @@
 """DuckDB, in this process, answers the questions.
 
-How it works: the tables are registered as Arrow datasets, so DuckDB asks for the columns and days
-that it needs and reaches no file by itself.
+How it works: there are two connections. Questions are asked of one that reads the Parquet files of a
+folder by itself, and no other files; in an object store pyarrow reads them. Queries that somebody
+wrote go to one that sees Arrow datasets and has no files at all; it is opened by the first of them.
 
 What it promises: a query sees the fleet's tables and nothing else: no files, no network, no
-extensions.
+extensions. A condition is one expression, and cannot be followed by a statement.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -16,7 +18,7 @@ import ibis
 import ibis.expr.types as ir
 
 from dashcam._fleet.rows import schema
-from dashcam._fleet.tables import indexing, store
+from dashcam._fleet.tables import indexing, places, store
 from dashcam._fleet.tables.engine import STORED, Engine, QueryError
 
 if TYPE_CHECKING:
@@ -30,37 +32,46 @@ LOCKED = (
     "autoinstall_known_extensions = false", "autoload_known_extensions = false", "TimeZone = 'UTC'",
     "lock_configuration = true",
 )
+# In the path of a folder these mean other files, or columns, to DuckDB.
+SIGNS = frozenset("*?[]={}\\")
+TYPES = {
+    "text": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
+    "texts": "VARCHAR[]", "shorts": "SMALLINT[]", "longs": "BIGINT[]", "map": "MAP(VARCHAR, VARCHAR)",
+}
 
 
 class DuckDb(Engine):
     """The fleet's tables in DuckDB."""
 
     def __init__(self, source: indexing.Source) -> None:
+        self.source = source
         self.backend: Backend = ibis.duckdb.connect()
         self.connection: duckdb.DuckDBPyConnection = self.backend.con
-        self.datasets = {table.name: store.read(source.tables, table.name) for table in schema.TABLES}
-        for name, dataset in self.datasets.items():
-            self.connection.register(STORED + name, dataset)
-        if source.live is not None:
-            self.connection.register(STORED + "live", indexing.live_rows(source.live))
-        for macro in MACROS:
-            self.connection.execute(macro)
-        for setting in LOCKED:
-            try:
-                self.connection.execute(f"SET {setting}")
-            except duckdb.Error as error:
-                # Times have no zone: what this extension would change is not used.
-                if not setting.startswith("TimeZone"):
-                    raise QueryError(str(error)) from None
+        self.views: dict[str, str] = {}
+        """What `view` named, for queries."""
+        self.queries: duckdb.DuckDBPyConnection | None = None
+        """The connection of queries, once there was one."""
+        tables = source.tables
+        if isinstance(tables, Path) and not SIGNS & set(str(tables.resolve())):
+            self.connection.execute("SET allowed_directories = [?]", [f"{tables.resolve()}/"])
+            for table in schema.TABLES:
+                _read(self.connection, tables.resolve(), table)
+        else:
+            _register(self.connection, tables)
+        self._lock(self.connection)
 
     def stored(self, name: str) -> ir.Table:
         return self.backend.table(STORED + name)
 
     def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
-        query = ibis.to_sql(expression, dialect="duckdb")
         behind = f" WHERE ({condition})" if condition else ""
+        query = f"SELECT * FROM ({ibis.to_sql(expression, dialect='duckdb')}){behind}"
         try:
-            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({query}){behind}")
+            if len(self.connection.extract_statements(query)) != 1:
+                raise QueryError(f"found {condition!r}, wanted a condition, like \"version = '4.2'\"")
+            self.connection.execute(_view(name, query))
+            self.views.pop(name, None)
+            self.views[name] = query
             return self.backend.table(name)
         except duckdb.Error as error:
             raise QueryError(str(error)) from None
@@ -71,8 +82,11 @@ class DuckDb(Engine):
         return self.backend.table(name)
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
+        connection = self.queries or self._opened()
         try:
-            answer: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
+            for name, view in self.views.items():
+                connection.execute(_view(name, view))
+            answer: duckdb.DuckDBPyConnection | None = connection.execute(query)
         except duckdb.Error as error:
             raise QueryError(str(error)) from None
         if answer is None:
@@ -81,3 +95,59 @@ class DuckDb(Engine):
 
     def close(self) -> None:
         self.connection.close()
+        if self.queries is not None:
+            self.queries.close()
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        """A connection that has the tables, and no files."""
+        self.queries = duckdb.connect(":memory:")
+        _register(self.queries, self.source.tables)
+        self._lock(self.queries)
+        return self.queries
+
+    def _lock(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self.source.live is not None:
+            connection.register(f"{STORED}live", indexing.live_rows(self.source.live))
+        for macro in MACROS:
+            connection.execute(macro)
+        for setting in LOCKED:
+            try:
+                connection.execute(f"SET {setting}")
+            except duckdb.Error as error:
+                # Times have no zone: what this extension would change is not used.
+                if not setting.startswith("TimeZone"):
+                    raise QueryError(str(error)) from None
+
+
+def _view(name: str, query: str) -> str:
+    return f"CREATE OR REPLACE TEMP VIEW {name} AS {query}"
+
+
+def _register(connection: duckdb.DuckDBPyConnection, tables: places.Place) -> None:
+    """The tables as Arrow datasets."""
+    for table in schema.TABLES:
+        connection.register(STORED + table.name, store.read(tables, table.name))
+
+
+def _read(connection: duckdb.DuckDBPyConnection, folder: Path, table: schema.Table) -> None:
+    """A table whose files DuckDB reads: at half of the cost. Columns that no file has are NULL;
+    without files it has no rows."""
+    files = store.listed(folder, table.name)
+    if not files:
+        connection.register(STORED + table.name, store.read(folder, table.name))
+        return
+    folders = () if table is schema.REFUSED else schema.FOLDERS
+    options = "union_by_name = true, hive_partitioning = false"
+    if folders:
+        types = ", ".join(f"{column.name}: {TYPES[column.type]}" for column in folders)
+        options = f"union_by_name = true, hive_partitioning = true, hive_types = {{{types}}}"
+    quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    found = f"read_parquet([{quoted}], {options})"
+    has = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {found}").fetchall()}
+    columns = ", ".join(f"CAST({_quoted(column.name) if column.name in has else 'NULL'} AS {TYPES[column.type]}) AS {_quoted(column.name)}"
+                        for column in table.columns + folders)
+    connection.execute(_view(STORED + table.name, f"SELECT {columns} FROM {found}"))
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -87,7 +87,7 @@ def read(folder: places.Place, name: str) -> ds.Dataset:
     table = schema.named(name)
     whole = schema.arrow(table, folders=True)
     if isinstance(folder, Path):
-        base, files, system = str(folder / name), sorted(map(str, (folder / name).rglob("*.parquet"))), None
+        base, files, system = str(folder / name), listed(folder, name), None
     else:
         base, files, system = f"{folder.path}/{name}", folder.listed(name), folder.files
     if not files:
@@ -96,6 +96,11 @@ def read(folder: places.Place, name: str) -> ds.Dataset:
         return ds.dataset(files, format="parquet", schema=whole, filesystem=system)
     layout = ds.partitioning(schema.partitioning(), flavor="hive")
     return ds.dataset(files, format="parquet", schema=whole, filesystem=system, partitioning=layout, partition_base_dir=base)
+
+
+def listed(folder: Path, name: str) -> list[str]:
+    """The files of a table, in order."""
+    return sorted(map(str, (folder / name).rglob("*.parquet")))
 
 
 def known(folder: Path) -> set[tuple[str, int]]:
