@@ -8,12 +8,19 @@
 //!   SELECT orders WHERE id IN (?) AND day > ?
 //! ```
 //!
-//! What it promises: no value of the program is in the result, whatever quotes are open where the
-//! text ends; at most `LONGEST` bytes, cut at a character; linear in the text's length, of which
-//! `READ` bytes are read.
+//! What it promises: no value of the program is in the result, whichever of the usual dialects it
+//! is written in and whatever quotes are open where the text ends; at most `LONGEST` bytes, cut at
+//! a character; linear in the text's length, of which `READ` bytes are read. Where dialects
+//! disagree on the end of a literal or a comment (`'a\'`, `/* /* */`), nothing behind it is read.
+//! `"x"` is a text in some of them: it is a name only where no text can be (`names.rs`).
 //!
-//! Missing on purpose: a grammar. A dialect that quotes by other means than `'`, `"`, a backtick
-//! and PostgreSQL's `$tag$` is read as words.
+//! Missing on purpose: a grammar. A quote that no usual dialect has is read as a sign.
+
+mod lexer;
+mod names;
+
+use lexer::{next, Token};
+use names::Names;
 
 /// At most this many bytes of a shape; what is cut ends with `...`.
 pub const LONGEST: usize = 120;
@@ -26,125 +33,15 @@ pub fn shape(statement: &str) -> String {
     if text.len() > READ {
         text = &text[..(0..=READ).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)];
     }
-    let mut shape = Shape { out: String::new(), columns: Columns::Unknown, depth: 0 };
+    let mut shape =
+        Shape { out: String::new(), columns: Columns::Unknown, depth: 0, names: Names::default() };
     let mut rest = text;
     while let Some(token) = next(&mut rest) {
-        if !shape.add(token) {
+        if !shape.add(token, rest) {
             break;
         }
     }
     shape.done()
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Token<'a> {
-    /// A value, or the place of one.
-    Value,
-    /// A word: a keyword, or a name with its quotes.
-    Word(&'a str),
-    /// Any other character.
-    Sign(char),
-}
-
-/// The next token, past spaces and comments; None at the end.
-fn next<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
-    loop {
-        *rest = rest.trim_start();
-        let skipped = match rest.as_bytes() {
-            [b'-', b'-', ..] => rest.find('\n').unwrap_or(rest.len()),
-            [b'/', b'*', ..] => rest.find("*/").map_or(rest.len(), |at| at + 2),
-            _ => break,
-        };
-        *rest = &rest[skipped..];
-    }
-    let first = rest.chars().next()?;
-    let behind = rest.chars().nth(1);
-    let (token, length) = match first {
-        '\'' => (Token::Value, quoted(rest, '\'')),
-        // MySQL's strings and PostgreSQL's names; as a name where it can be one.
-        '"' | '`' => name_or_value(rest, first),
-        '$' if behind.is_some_and(|c| c.is_ascii_digit()) => (Token::Value, 1 + word(&rest[1..])),
-        '$' => (Token::Value, dollar_quoted(rest)),
-        '%' if behind == Some('s') => (Token::Value, 2),
-        '%' if behind == Some('(') => {
-            (Token::Value, rest.find(")s").map_or(rest.len(), |at| at + 2))
-        }
-        '?' => (Token::Value, 1),
-        ':' if behind.is_some_and(is_of_word) => (Token::Value, 1 + word(&rest[1..])),
-        // A cast of PostgreSQL.
-        ':' if behind == Some(':') => (Token::Sign(' '), 2 + word(&rest[2..])),
-        c if c.is_ascii_digit() => (Token::Value, number(rest)),
-        // E'...', N'...', X'...': the prefix belongs to the value.
-        c if c.is_ascii_alphabetic() && behind == Some('\'') => {
-            (Token::Value, 1 + quoted(&rest[1..], '\''))
-        }
-        c if is_of_word(c) => {
-            let length = word(rest);
-            (Token::Word(&rest[..length]), length)
-        }
-        c => (Token::Sign(c), c.len_utf8()),
-    };
-    *rest = rest.get(length..).unwrap_or("");
-    Some(token)
-}
-
-fn is_of_word(c: char) -> bool {
-    c == '_' || c.is_alphanumeric()
-}
-
-/// The length of the word at the start, with dots inside of it.
-fn word(text: &str) -> usize {
-    let is_end = |(at, c): &(usize, char)| {
-        let next = text[at + c.len_utf8()..].chars().next();
-        !(is_of_word(*c) || *c == '.' && next.is_some_and(is_of_word))
-    };
-    text.char_indices().find(is_end).map_or(text.len(), |(at, _)| at)
-}
-
-/// The length of the number at the start: `1.5e-3`, `0xff`.
-fn number(text: &str) -> usize {
-    let length = word(text);
-    match text[..length].ends_with(['e', 'E']) && text[length..].starts_with(['-', '+']) {
-        true => length + 1 + word(&text[length + 1..]),
-        false => length,
-    }
-}
-
-/// The length of what is quoted at the start, a doubled or escaped quote inside of it included; to
-/// the end of the text if it is not closed.
-fn quoted(text: &str, quote: char) -> usize {
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' {
-            chars.next();
-        } else if c == quote {
-            match chars.peek() {
-                Some((_, next)) if *next == quote => drop(chars.next()),
-                _ => return at + 1,
-            }
-        }
-    }
-    text.len()
-}
-
-fn name_or_value(text: &str, quote: char) -> (Token<'_>, usize) {
-    let length = quoted(text, quote);
-    let inner = text[..length].trim_matches(quote);
-    let is_name = !inner.is_empty() && inner.len() < 64 && inner.chars().all(is_of_word);
-    let is_closed = length >= 2 && text[..length].ends_with(quote);
-    match is_name && is_closed && !inner.starts_with(|c: char| c.is_ascii_digit()) {
-        true => (Token::Word(&text[..length]), length),
-        false => (Token::Value, length),
-    }
-}
-
-/// The length of `$tag$...$tag$`; to the end of the text if it is not closed.
-fn dollar_quoted(text: &str) -> usize {
-    let Some(tag) = text[1..].find('$').map(|at| &text[..at + 2]) else { return text.len() };
-    match text[tag.len()..].find(tag) {
-        Some(at) => tag.len() + at + tag.len(),
-        None => text.len(),
-    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -161,11 +58,18 @@ struct Shape {
     out: String,
     columns: Columns,
     depth: usize,
+    names: Names,
 }
 
 impl Shape {
-    /// False: nothing further will be in the shape.
-    fn add(&mut self, token: Token<'_>) -> bool {
+    /// Adds a token; `rest` is the text behind it. False: nothing further will be in the shape.
+    fn add(&mut self, token: Token<'_>, rest: &str) -> bool {
+        let token = match token {
+            Token::Quoted(name) if self.names.is_name(rest) => Token::Word(name),
+            Token::Quoted(_) => Token::Value,
+            token => token,
+        };
+        self.names.see(token);
         match token {
             Token::Sign('(') => self.depth += 1,
             Token::Sign(')') => self.depth = self.depth.saturating_sub(1),
@@ -183,7 +87,7 @@ impl Shape {
             self.columns = if is_select { Columns::Skipped } else { Columns::Written };
         }
         match token {
-            Token::Value => self.value(),
+            Token::Value | Token::Quoted(_) => self.value(),
             Token::Word(word) => self.put(word),
             Token::Sign(' ' | ';') => {}
             Token::Sign(sign) => self.sign(sign),
@@ -304,13 +208,5 @@ mod tests {
         assert!(shape(&wide).len() <= LONGEST && shape(&wide).ends_with("..."));
         let many = format!("DELETE FROM t WHERE id IN ({})", vec!["1"; 100_000].join(", "));
         assert!(shape(&many).starts_with("DELETE FROM t WHERE id IN (?"), "{}", shape(&many));
-        let mut random = testkit::Random::new(7);
-        let signs: Vec<char> = "sS'\"`$%:?(),;-/*.\\ \n0a=ü".chars().collect();
-        for _ in 0..20_000 {
-            let length = random.below(40) as usize;
-            let text: String =
-                (0..length).map(|_| signs[random.below(signs.len() as u64) as usize]).collect();
-            assert!(shape(&text).len() <= LONGEST, "{text:?}");
-        }
     }
 }
