@@ -2,8 +2,7 @@
 //!
 //! What it promises: no text from here can end a line, begin a field, or be read as two tags. A
 //! character that could is replaced by `_`, one for one, so different texts mostly stay different;
-//! everything else, UTF-8 included, is unchanged.
-//! different; everything else, UTF-8 included, is left as it is.
+//! everything else, UTF-8 included, is left as it is.
 
 use std::fmt::Write;
 
