@@ -17,6 +17,7 @@ from dashcam._fleet.fleet import Fleet  # noqa: E402
 from fleets import BEGIN, Cause, Drawn  # noqa: E402
 
 import dashcam  # noqa: E402
+import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 CAUSES = [
@@ -219,6 +220,19 @@ def test_files_of_an_older_version_lack_columns(planted: Planted, tmp_path: Path
     assert found[0] == len(planted.drawn.rows["findings"]) > found[1] > 0
     table = fleet.tables["captures"]
     assert table.runtime.count().to_pyarrow().as_py() == 0
+
+
+def test_a_capture_that_grew_after_it_was_indexed_counts_once(tmp_path: Path) -> None:
+    drawn = Drawn(5, 4, 1, CAUSES[:2], versions=version)
+    tables = drawn.tables()
+    store.write(tmp_path, tables)
+    before = Fleet(tmp_path).why()
+    captures = tables["captures"]
+    larger = pa.array([size + 100 for size in captures["bytes"].to_pylist()])
+    store.write(tmp_path, {"captures": captures.set_column(captures.column_names.index("bytes"), "bytes", larger)})
+    after = Fleet(tmp_path)
+    assert after.why().text == before.text
+    assert sorted(after.tables["captures"]["bytes"].to_pyarrow().to_pylist()) == sorted(larger.to_pylist())
 
 
 def test_an_empty_fleet_has_an_answer(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def newest(stored: Tables, rules: list[str]) -> Tables:
     if len(rules) > 1 or not _is_unique(captures, captures.capture_id):
         age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
         ordered = captures.mutate(rules_age=age)
-        nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), "uri"])
+        # A capture grows once, when its sources are added: the whole file is used.
+        nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), ibis.desc("bytes"), "uri"])
         captures = ordered.mutate(nth=nth).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
     return where(stored, captures)
 
