@@ -1,5 +1,5 @@
-//! Whatever a program's values are, and in whichever dialect they are written, no part of them is in
-//! the shape of a statement. Statements are drawn and, if one fails, made small.
+//! Whatever the values of a program are, and in whichever dialect they are written, no part of them
+//! is in the shape of a statement. Statements are drawn and, if one fails, made small.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -39,7 +39,7 @@ enum Place {
     Assigned,
 }
 
-/// Brackets deeper than this are not told apart.
+/// Of deeper brackets it is not known whether they began with SELECT.
 const DEEPEST: u32 = 63;
 
 impl Names {
