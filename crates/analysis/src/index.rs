@@ -11,7 +11,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use capture::read::{Capture, GcRow, OffCpu, SpanRow, TaskRow};
+use capture::read::{Capture, GcRow, OffCpu, QuickMap, SpanRow, TaskRow};
 use format::own_span;
 use format::record::{Await, Sample, TARGET_IS_NAME};
 
@@ -55,12 +55,12 @@ pub struct Index<'c> {
     await_samples: OnceCell<Vec<(u64, u64, usize)>>,
     /// Begin and end of the requests, and of parts of them, that each thread worked for, by time;
     /// built at the first question.
-    served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
+    served: OnceCell<QuickMap<u32, Vec<(u64, u64)>>>,
     /// Places of the parts of each request that were handed to other threads; built at the first
     /// question.
     handed: OnceCell<HashMap<u64, Vec<usize>>>,
     /// The name of each request; built at the first question.
-    request_names: OnceCell<HashMap<u64, u32>>,
+    request_names: OnceCell<QuickMap<u64, u32>>,
     /// The longest collection.
     longest_gc_ns: u64,
 }
@@ -325,9 +325,9 @@ impl<'c> Index<'c> {
     }
 
     /// Begin and end of what each thread did for requests, not on an event loop, by time.
-    pub fn served(&self) -> &HashMap<u32, Vec<(u64, u64)>> {
+    pub fn served(&self) -> &QuickMap<u32, Vec<(u64, u64)>> {
         self.served.get_or_init(|| {
-            let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+            let mut served: QuickMap<u32, Vec<(u64, u64)>> = QuickMap::default();
             for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
                 let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
                 served.entry(row.tid).or_default().extend(ended);

@@ -1,8 +1,6 @@
 //! Which requests were slow, which were normal, and what is typical.
 
-use std::collections::{HashMap, HashSet};
-
-use capture::read::{Capture, RequestRow};
+use capture::read::{Capture, QuickMap, QuickSet, RequestRow};
 
 use crate::thresholds;
 
@@ -49,7 +47,7 @@ pub struct Requests<'c> {
     /// Begin of the time the capture covers.
     from_ns: u64,
     /// Median by name id, where at least `repeated` normal requests are there.
-    typical_by_name: HashMap<u32, u64>,
+    typical_by_name: QuickMap<u32, u64>,
 }
 
 impl<'c> Requests<'c> {
@@ -95,7 +93,7 @@ impl<'c> Requests<'c> {
     }
 
     fn settle_typical(&mut self) {
-        let mut by_name: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
+        let mut by_name: QuickMap<u32, Vec<(u64, u32)>> = QuickMap::default();
         for request in &self.normal {
             by_name.entry(request.row.name).or_default().push(request.weighed());
         }
@@ -109,7 +107,7 @@ impl<'c> Requests<'c> {
             if of_slow.len() >= thresholds::repeated() { median(of_slow) } else { all };
     }
 
-    fn slow_names(&self) -> HashSet<u32> {
+    fn slow_names(&self) -> QuickSet<u32> {
         self.slow.iter().map(|request| request.row.name).collect()
     }
 
@@ -157,12 +155,13 @@ impl<'c> Requests<'c> {
 struct Ends<'c> {
     capture: &'c Capture,
     /// Begin of the last request of each thread that runs them one after the other.
-    last_ns: HashMap<u32, u64>,
+    last_ns: QuickMap<u32, u64>,
 }
 
 impl<'c> Ends<'c> {
     fn of(capture: &'c Capture) -> Ends<'c> {
-        let mut last_ns = capture.last_begun.clone();
+        let mut last_ns: QuickMap<u32, u64> =
+            capture.last_begun.iter().map(|(tid, ns)| (*tid, *ns)).collect();
         for row in capture.requests.iter().filter(|r| !r.on_loop) {
             let last = last_ns.entry(row.tid).or_default();
             *last = row.started_ns.max(*last);
@@ -190,14 +189,21 @@ impl<'c> Ends<'c> {
     }
 }
 
-/// Of times, each with how many took about that.
+/// Of times, each with how many took about that. Cost: two walks over them, on average.
 fn median(mut weighed: Vec<(u64, u32)>) -> u64 {
-    weighed.sort_unstable();
-    let all: u64 = weighed.iter().map(|(_, times)| u64::from(*times)).sum();
-    let mut before = 0;
-    let reaches_half = |(_, times): &&(u64, u32)| {
-        before += u64::from(*times);
-        before > all / 2
-    };
-    weighed.iter().find(reaches_half).map_or(0, |(ns, _)| *ns)
+    let sum = |some: &[(u64, u32)]| some.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+    let half = sum(&weighed) / 2;
+    let (mut rest, mut before) = (weighed.as_mut_slice(), 0);
+    while !rest.is_empty() {
+        let (below, (ns, times), above) = rest.select_nth_unstable(rest.len() / 2);
+        let reached = before + sum(below);
+        if reached > half {
+            rest = below;
+        } else if reached + u64::from(*times) > half {
+            return *ns;
+        } else {
+            (rest, before) = (above, reached + u64::from(*times));
+        }
+    }
+    0
 }

@@ -4,8 +4,7 @@
 
 #![allow(clippy::expect_used, missing_docs)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sys::mem::{Buffer, Piece, Reader};
 
 const PAGE: usize = 4096;
@@ -40,8 +39,8 @@ fn random(state: &mut u64) -> usize {
 }
 
 /// Unmaps pages, protects them, and maps them again, until it is stopped.
-fn churn(region: usize, stop: &AtomicBool) -> u64 {
-    let (mut state, mut changes) = (0x9e37_79b9_7f4a_7c15, 0);
+fn churn(region: usize, stop: &AtomicBool, changes: &AtomicU64) {
+    let mut state = 0x9e37_79b9_7f4a_7c15;
     while !stop.load(Ordering::Relaxed) {
         let page = random(&mut state) % PAGES;
         let at = (region + page * PAGE) as *mut libc::c_void;
@@ -59,9 +58,8 @@ fn churn(region: usize, stop: &AtomicBool) -> u64 {
                 fill(region, page);
             }
         }
-        changes += 1;
+        changes.fetch_add(1, Ordering::Relaxed);
     }
-    changes
 }
 
 /// Ranges of random places and lengths within the region, and some far from it.
@@ -100,14 +98,15 @@ fn memory_that_comes_and_goes_is_read_or_refused() {
     let mut buffer = Buffer::new(4 << 20).expect("address space");
     let region = map(0, false);
     (0..PAGES).for_each(|page| fill(region, page));
-    let stop = AtomicBool::new(false);
+    let (stop, changes) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut state, mut list) = (88_172_645_463_325_252, Vec::new());
     let (mut whole, mut cut, mut bytes) = (0u64, 0u64, 0usize);
-    let changes = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let stops = testkit::SetsAtEnd(&stop);
-        let churn = scope.spawn(|| churn(region, &stop));
-        let end = Instant::now() + Duration::from_millis(1500);
-        while Instant::now() < end {
+        let churn = scope.spawn(|| churn(region, &stop, &changes));
+        // Until each kind was met often; how soon depends on the machine.
+        let is_rare = || changes.load(Ordering::Relaxed) <= 100;
+        while is_rare() || whole <= 10 || cut <= 10 || bytes <= 1 << 20 {
             pieces(region, &mut state, &mut list);
             let wanted: usize = list.iter().map(|piece| piece.length).sum();
             let read = reader.read_pieces(&list, &mut buffer);
@@ -118,10 +117,8 @@ fn memory_that_comes_and_goes_is_read_or_refused() {
             let _ = reader.word(at);
         }
         drop(stops);
-        churn.join().expect("the other thread goes on")
+        churn.join().expect("the other thread goes on");
     });
-    println!("{changes} changes, {whole} reads whole, {cut} cut, {bytes} bytes");
-    assert!(changes > 100 && whole > 10 && cut > 10 && bytes > 1 << 20);
 }
 
 #[test]

@@ -140,6 +140,7 @@ impl BlockReader {
             }
             let Some((len, record)) = decode(&block[at..]) else {
                 self.bad_blocks += 1;
+                self.observed.ends_at(at);
                 break;
             };
             at += len;

@@ -1,12 +1,11 @@
 //! What one record alone does not say: rows that are completed when all of them are read.
 
-use std::collections::HashMap;
-
 use format::record::{STILL_OUT, SWITCHES_PAUSED};
 use format::trace::TRACESTATE;
 
 use super::capture::Capture;
 use super::mend;
+use super::quick::QuickMap;
 use super::rows::{OffCpu, TaskRow, Text};
 
 /// The pauses in the vital of that name. What lies before its first record is lost: if that record
@@ -37,7 +36,7 @@ pub(super) fn switches_paused(capture: &Capture) -> Vec<(u64, u64)> {
 pub(super) fn add_apart_attributes(capture: &mut Capture) {
     let state = capture.name_id(TRACESTATE);
     let apart = capture.traces.iter().filter(|t| !t.record.of_span && !t.attributes.is_empty());
-    let mut by_request: HashMap<u64, Vec<(u32, Text)>> = HashMap::new();
+    let mut by_request: QuickMap<u64, Vec<(u32, Text)>> = QuickMap::default();
     for row in apart {
         let own = row.attributes.iter().filter(|(key, _)| Some(*key) != state);
         by_request.entry(row.record.request).or_default().extend(own.cloned());

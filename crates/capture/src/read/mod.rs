@@ -34,7 +34,7 @@ pub use error::ReadError;
 pub use meta::Meta;
 pub use observed::Choose;
 pub use parts::Parts;
-pub use quick::QuickMap;
+pub use quick::{QuickMap, QuickSet};
 pub use rows::{
     CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
     TaskRow, Text, ThreadRow, TraceRow, VitalRow, Wish,

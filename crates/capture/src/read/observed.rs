@@ -12,17 +12,17 @@
 //! the bound is read in whole; `Excerpt` says what was left out. The most important time is read
 //! even if it alone is past the bound.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use format::block::{BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEADER_WORDS};
-use format::record::{decode, Await, Record, Sample};
+use format::record::{decode, Await, Kind, Record, Sample};
 use format::suspension::Suspension;
 use format::wake::Wake;
 
 use super::capture::Capture;
 use super::native;
-use super::quick::QuickMap;
+use super::quick::{QuickMap, QuickSet};
 use super::rows::{Excerpt, OffCpu, Wish};
 use super::tables::to_words;
 
@@ -119,6 +119,13 @@ impl Observed {
             let closed_ns = if words[CLOSED_NS] == 0 { u64::MAX } else { words[CLOSED_NS] };
             let (written_ns, words) = ((words[FIRST_NS], closed_ns), words.len() as u32);
             self.places.push(Place { at, words, written_ns, from_ns: u64::MAX, to_ns: 0 });
+        }
+    }
+
+    /// The block is damaged behind so many words: they are not read again either.
+    pub fn ends_at(&mut self, words: usize) {
+        if let Some(place) = self.places.last_mut() {
+            place.words = words as u32;
         }
     }
 
@@ -235,16 +242,23 @@ impl Observed {
             source.read_exact(&mut bytes)?;
             to_words(&bytes, &mut words);
             let mut at = HEADER_WORDS.min(words.len());
-            while let Some((len, record)) = words.get(at..).and_then(decode) {
-                at += len;
-                if let Some((from_ns, to_ns, _)) = extent(&record) {
-                    if has_observations && !is_within(&unread, from_ns, to_ns) {
+            // Spans are most of a large capture: no more of them is decoded than is needed.
+            while let Some((kind, len)) = words.get(at).map(|head| (*head as u8, length(*head))) {
+                let rest = &words[at..];
+                if has_observations && is_observation(kind) {
+                    let Some((_, record)) = decode(rest) else { break };
+                    let times = extent(&record);
+                    if times.is_some_and(|(from, to, _)| !is_within(&unread, from, to)) {
                         read += 1;
                         self.keep(capture, record);
                     }
-                } else if let Some(spans) = spans {
-                    spans.add(capture, &record);
+                } else if let Some(spans) = spans.filter(|_| kind == Kind::Span as u8) {
+                    spans.add(capture, rest);
                 }
+                if len == 0 {
+                    break;
+                }
+                at += len;
             }
         }
         if self.is_over {
@@ -296,7 +310,7 @@ impl Observed {
 struct Summed<'s> {
     /// Names that are left out.
     own: &'s [u32],
-    requests: &'s HashSet<u64>,
+    requests: &'s QuickSet<u64>,
     /// When they ran, disjoint, in order.
     times: Vec<(u64, u64)>,
 }
@@ -308,15 +322,27 @@ impl Summed<'_> {
         self.times.get(at).is_some_and(|(begin, _)| *begin <= to_ns)
     }
 
-    fn add(&self, capture: &mut Capture, record: &Record<'_>) {
-        if let Record::Span { name, begin_ns, end_ns, request, .. } = *record {
-            if self.requests.contains(&request) && !self.own.contains(&name) {
-                let sum = capture.span_sums.entry((request, name)).or_default();
-                sum.0 += 1;
-                sum.1 += end_ns.saturating_sub(begin_ns);
-            }
+    /// Adds the span whose words begin here.
+    fn add(&self, capture: &mut Capture, words: &[u64]) {
+        let &[head, begin_ns, end_ns, request, ..] = words else { return };
+        let name = (head >> 32) as u32;
+        if self.requests.contains(&request) && !self.own.contains(&name) {
+            let sum = capture.span_sums.entry((request, name)).or_default();
+            sum.0 += 1;
+            sum.1 += end_ns.saturating_sub(begin_ns);
         }
     }
+}
+
+/// The length of a record with this first word.
+fn length(head: u64) -> usize {
+    (head >> 8 & 0xff) as usize
+}
+
+/// Whether `extent` has times for records of this kind.
+fn is_observation(kind: u8) -> bool {
+    use Kind::{Await, NativeStack, OffCpu, Sample, Suspension, Wake};
+    [Sample, OffCpu, Wake, Await, Suspension, NativeStack].iter().any(|one| *one as u8 == kind)
 }
 
 /// The times of the wishes, disjoint, in order.
@@ -380,9 +406,9 @@ impl Slots {
     }
 
     /// The requests of the wishes that fit into `most` bytes, and the times that nobody wants.
-    fn choose(&self, wishes: &[Wish], most: usize) -> (HashSet<u64>, Vec<(u64, u64)>) {
+    fn choose(&self, wishes: &[Wish], most: usize) -> (QuickSet<u64>, Vec<(u64, u64)>) {
         let mut chosen = vec![false; self.bytes.len()];
-        let (mut requests, mut used) = (HashSet::new(), 0);
+        let (mut requests, mut used) = (QuickSet::default(), 0);
         for wish in wishes {
             let (from, to) = (self.at(wish.from_ns), self.at(wish.to_ns.max(wish.from_ns)));
             let new = (from..=to).filter(|at| !chosen[*at]).map(|at| self.bytes[at]);

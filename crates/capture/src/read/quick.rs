@@ -3,14 +3,16 @@
 //!
 //! How it works: each word is multiplied by a number that differs from process to process, and the
 //! halves of the product are folded. What it promises: a file cannot be made so that its ids
-//! collide. Missing on purpose: an order; what a map gives is sorted
-//! where it matters.
+//! collide. Missing on purpose: an order; what a map gives is sorted where it matters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A map by numbers.
 pub type QuickMap<K, V> = HashMap<K, V, Quick>;
+
+/// A set of numbers.
+pub type QuickSet<K> = HashSet<K, Quick>;
 
 /// Makes hashers with one secret.
 #[derive(Clone, Copy)]

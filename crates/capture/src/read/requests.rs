@@ -4,12 +4,10 @@
 //! wait here. What it promises: memory is bounded where only causes are wanted, since some rows
 //! then stand for several (`thin`). What is missing on purpose: records (`blocks` decodes them).
 
-use std::collections::HashSet;
-
 use format::record::{flag, Record};
 
 use super::capture::{Capture, Wanted};
-use super::quick::QuickMap;
+use super::quick::{QuickMap, QuickSet};
 use super::rows::{list, RequestRow};
 use super::thin;
 
@@ -35,11 +33,11 @@ pub struct Requests {
     /// Requests whose begin or end is not read yet; the others are rows of the capture.
     begun: QuickMap<u64, Begun>,
     /// Requests whose present name was recorded at the snapshot.
-    renamed: HashSet<u64>,
+    renamed: QuickSet<u64>,
     /// With more requests than this, some rows stand for several.
     most: usize,
     /// Requests that other rows stand for and that may be recorded again as open.
-    stood_for: HashSet<u64>,
+    stood_for: QuickSet<u64>,
 }
 
 impl Requests {
@@ -48,9 +46,9 @@ impl Requests {
         Requests {
             wanted,
             begun: QuickMap::default(),
-            renamed: HashSet::new(),
+            renamed: QuickSet::default(),
             most: thin::MOST,
-            stood_for: HashSet::new(),
+            stood_for: QuickSet::default(),
         }
     }
 
@@ -185,7 +183,7 @@ impl Requests {
         // with each request.
         self.most = thin::MOST.max(capture.requests.len() / 3 * 4);
         if capture.traces.len() >= self.most {
-            let known: HashSet<u64> = capture.requests.iter().map(|r| r.id).collect();
+            let known: QuickSet<u64> = capture.requests.iter().map(|r| r.id).collect();
             let asked = |id: &u64| known.contains(id) || self.begun.contains_key(id);
             capture.traces.retain(|t| asked(&t.record.request));
         }

@@ -1,10 +1,12 @@
 //! The rows of a capture: one type for each kind of record.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use format::metric::Numbers;
 use format::record::{Attributes, Value};
 use format::trace::{Link, Trace};
+
+use super::quick::QuickSet;
 
 /// An attribute's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +252,7 @@ pub struct Wish {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
     /// The requests whose wanted time was read in whole.
-    pub requests: HashSet<u64>,
+    pub requests: QuickSet<u64>,
     /// Times (from, to) that were not read, disjoint, in order; nothing is known of any thread.
     pub unread: Vec<(u64, u64)>,
     /// Observations in the file.

@@ -1,31 +1,27 @@
 //! Thins very many requests: one that was not slow stands for several.
 //!
 //! How it works: past `MOST` rows the slowest of all and of each kind (name, failed or not, on a
-//! loop or not) stay as they are. Of the others, two neighbours in time that stand for equally many
-//! become one of the two, chosen by chance, that stands for both. Rows that stand for fewest are
-//! joined first, so all stand for about as many.
+//! loop or not) stay as they are. Of the others, two neighbours that stand for equally many become
+//! one of the two, chosen by chance, that stands for both. Neighbours are of a kind and next to
+//! each other as they were read: of one thread, one after the other, for the most part. Rows that
+//! stand for fewest are joined first, so all stand for about as many.
 //!
 //! What it promises: sums of `RequestRow::times` by kind are those of all rows; medians weighted by
 //! it are not biased.
 
+use super::quick::QuickMap;
 use super::rows::RequestRow;
 
 /// Requests in memory for `Wanted::Causes`: 10 MiB of rows.
 pub(super) const MOST: usize = 1 << 17;
 
 /// Thins rows, all of which have an end, to at most three quarters of `most` if the kinds are few.
-/// `gone` is called with each row that is dropped. Cost: a sort.
+/// `gone` is called with each row that is dropped. The order stays. Cost: a few walks.
 pub(super) fn thin(rows: &mut Vec<RequestRow>, most: usize, mut gone: impl FnMut(&RequestRow)) {
-    rows.sort_by_key(|r| (kind(r), r.begin_ns, r.id));
-    let kinds = rows.chunk_by(|a, b| kind(a) == kind(b)).count();
-    let all_ns = limit(rows, most / 8).unwrap_or(0);
-    // At least a few of each.
-    let slowest = (most / 8 / kinds.max(1)).max(8);
+    let mut kinds = Kinds::of(rows, most);
     let mut times = 1;
     while rows.len() > most / 4 * 3 && times < 1 << 31 {
-        for own in rows.chunk_by_mut(|a, b| kind(a) == kind(b)) {
-            join(own, all_ns, slowest, times);
-        }
+        kinds.join(rows, times);
         rows.retain(|row| {
             if row.times == 0 {
                 gone(row);
@@ -36,37 +32,62 @@ pub(super) fn thin(rows: &mut Vec<RequestRow>, most: usize, mut gone: impl FnMut
     }
 }
 
-type Kind = (u32, bool, bool);
+/// What is known of each kind of request: its name, whether it failed, whether it ran on a loop.
+struct Kinds(QuickMap<u64, Kind>);
 
-fn kind(row: &RequestRow) -> Kind {
-    (row.name, row.error, row.on_loop)
+#[derive(Default)]
+struct Kind {
+    took: Vec<u64>,
+    /// Longer ones stay as they are.
+    limit_ns: Option<u64>,
+    /// The row that has no neighbour yet.
+    alone: Option<usize>,
+}
+
+impl Kinds {
+    fn of(rows: &[RequestRow], most: usize) -> Kinds {
+        let mut kinds: QuickMap<u64, Kind> = QuickMap::default();
+        for row in rows {
+            kinds.entry(kind(row)).or_default().took.push(ns(row));
+        }
+        let all_ns = limit(rows.iter().map(ns).collect(), most / 8).unwrap_or(0);
+        // At least a few of each.
+        let slowest = (most / 8 / kinds.len().max(1)).max(8);
+        for own in kinds.values_mut() {
+            own.limit_ns = limit(std::mem::take(&mut own.took), slowest).map(|ns| ns.min(all_ns));
+        }
+        Kinds(kinds)
+    }
+
+    /// Of each two neighbours of a kind that stand for `times`, one then stands for both and the
+    /// other for none; not of those past the limit.
+    fn join(&mut self, rows: &mut [RequestRow], times: u32) {
+        self.0.values_mut().for_each(|own| own.alone = None);
+        for at in 0..rows.len() {
+            let row = &rows[at];
+            let Some(own) = self.0.get_mut(&kind(row)) else { continue };
+            if row.times != times || own.limit_ns.is_none_or(|limit_ns| ns(row) > limit_ns) {
+                continue;
+            }
+            let Some(before) = own.alone.take() else {
+                own.alone = Some(at);
+                continue;
+            };
+            let (stays, goes) = if coin(rows[before].id) { (before, at) } else { (at, before) };
+            rows[stays].times *= 2;
+            rows[goes].times = 0;
+        }
+    }
+}
+
+fn kind(row: &RequestRow) -> u64 {
+    u64::from(row.name) << 2 | u64::from(row.error) << 1 | u64::from(row.on_loop)
 }
 
 /// The longest duration of all but the `slowest`; None if there are no others.
-fn limit(rows: &[RequestRow], slowest: usize) -> Option<u64> {
-    let others = rows.len().checked_sub(slowest + 1)?;
-    let mut took: Vec<u64> = rows.iter().map(ns).collect();
+fn limit(mut took: Vec<u64>, slowest: usize) -> Option<u64> {
+    let others = took.len().checked_sub(slowest + 1)?;
     Some(*took.select_nth_unstable(others).1)
-}
-
-/// Of each two neighbours that stand for `times`, one then stands for both and the other is
-/// dropped; not of the `slowest`, nor of those that took longer than `all_ns`.
-fn join(rows: &mut [RequestRow], all_ns: u64, slowest: usize, times: u32) {
-    let Some(own_ns) = limit(rows, slowest) else { return };
-    let limit = own_ns.min(all_ns);
-    let mut alone: Option<usize> = None;
-    for at in 0..rows.len() {
-        if rows[at].times != times || ns(&rows[at]) > limit {
-            continue;
-        }
-        let Some(before) = alone.take() else {
-            alone = Some(at);
-            continue;
-        };
-        let (stays, goes) = if coin(rows[before].id) { (before, at) } else { (at, before) };
-        rows[stays].times *= 2;
-        rows[goes].times = 0;
-    }
 }
 
 fn ns(row: &RequestRow) -> u64 {

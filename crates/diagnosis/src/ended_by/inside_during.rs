@@ -18,15 +18,16 @@
 //!
 //! What it promises: asked only where nothing else names a holder; what rests on it is *possible*,
 //! with both parts beside. A thread that waits for a lock itself is nobody's holder here, nor is a
-//! function that led to the wait. Cost: one walk over all samples of the capture and their frames.
+//! function that led to the wait. Cost: one walk over all samples of the capture, and over
+//! the frames of each stack of a thread.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
-use capture::read::Frame;
+use capture::read::{Frame, QuickMap};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -271,7 +272,7 @@ fn sums_of<'c>(
     waits: &Waits,
     led: &BTreeSet<Function<'_>>,
 ) -> Sums<'c> {
-    let mut known: HashMap<u32, Vec<Function<'c>>> = HashMap::new();
+    let mut by_stack: QuickMap<u32, (u64, u64)> = QuickMap::default();
     let mut sums = Sums::default();
     let samples = cx.samples_in(tid, 0, u64::MAX);
     for (i, sample) in samples.iter().enumerate() {
@@ -285,8 +286,11 @@ fn sums_of<'c>(
         if waits_itself(cx, sample) {
             continue;
         }
-        let functions = known.entry(sample.stack).or_insert_with(|| functions(cx, sample.stack));
-        let each: BTreeSet<Function<'c>> = functions.iter().copied().collect();
+        let sum = by_stack.entry(sample.stack).or_default();
+        (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
+    }
+    for (stack, (inside, outside)) in by_stack {
+        let each: BTreeSet<Function<'c>> = functions(cx, stack).into_iter().collect();
         if each.iter().any(|f| led.contains(f)) {
             sums.with_led.extend(&each);
         }
