@@ -35,7 +35,9 @@ pub use forksafe::{addresses, cell, claim, nap, shelf, turns};
 pub use memory::{barrier, map, mapped, mem, reserve, room};
 pub use net::{connecting, local, send, socket};
 pub(crate) use proc::kept;
-pub use proc::{calls, epoll, fds, file_locks, lock_owners, processes, serving, task, vitals};
+pub use proc::{
+    calls, epoll, fds, file_locks, lock_owners, off_cpu, processes, serving, task, vitals,
+};
 pub use process::{
     detached, exit, fork, library, ours, own_table, own_threads, random, signal, stay, stderr,
     streams, thread, tracee,

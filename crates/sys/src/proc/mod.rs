@@ -3,6 +3,7 @@
 //! | module | reports |
 //! | --- | --- |
 //! | task | one thread: its state, times, system call |
+//! | off_cpu | proof that a thread did not run while something was read |
 //! | calls | what a blocked system call waits for |
 //! | fds, epoll | what a descriptor leads to; the members of an epoll instance |
 //! | file_locks, lock_owners | the process with a file's lock; the thread with a C library's lock |
@@ -21,6 +22,7 @@ pub mod fds;
 pub mod file_locks;
 pub(crate) mod kept;
 pub mod lock_owners;
+pub mod off_cpu;
 pub mod processes;
 pub mod serving;
 pub mod task;

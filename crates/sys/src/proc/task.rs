@@ -14,6 +14,7 @@
 //! | `call` | syscall | the call it is blocked in, with arguments | | 2.6.27 | 0.8-2 us |
 //! | `wchan` | wchan | kernel function it sleeps in | name | 2.6 | 1.4-2.6 us |
 //! | `state` | stat | R, S, D, T, ... | letter | 2.6 | 2.7-2.9 us |
+//! | `place` | stat | the CPU it runs on or ran on last; its class | | 2.6.8 | 2.7-2.9 us |
 //! | `usage` | stat, io | faults, user and kernel time, storage | us, bytes | 2.6.20 | 4-6 us |
 //! | `status_switches` | status | voluntary and forced switches | count | 2.6.23 | 6.6-8.2 us |
 //!
@@ -83,6 +84,15 @@ pub enum TaskCall {
         /// User instruction pointer, just behind the call instruction.
         pc: u64,
     },
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuPlace {
+    /// The CPU on which it runs, or waits for its turn.
+    pub cpu: usize,
+    /// It is of a class that does not share a CPU with ordinary threads (FIFO, RR, deadline).
+    pub real_time: bool,
 }
 
 /// How often a thread gave up its CPU.
@@ -285,6 +295,12 @@ impl TaskReader {
         parse_state(self.stat.read(&self.dir, c"stat", &mut buf)?)
     }
 
+    /// The CPU that it runs on, or on which it waits for its turn.
+    pub fn place(&mut self) -> io::Result<CpuPlace> {
+        let mut buf = [0u8; 512];
+        parse_place(self.stat.read(&self.dir, c"stat", &mut buf)?)
+    }
+
     /// Its page faults, CPU time by kind, and storage traffic. Errors: ESRCH once it has ended.
     pub fn usage(&mut self) -> io::Result<Usage> {
         let mut buf = [0u8; 512];
@@ -352,6 +368,17 @@ fn parse_usage(text: &[u8]) -> io::Result<Usage> {
     Ok(Usage { faults: minor.saturating_add(major), user_us, system_us, storage_bytes: 0 })
 }
 
+fn parse_place(text: &[u8]) -> io::Result<CpuPlace> {
+    let end = text.iter().rposition(|b| *b == b')').ok_or_else(kept::odd)?;
+    // Behind the name: the CPU is the 37th word, then the priority among real-time threads, the
+    // class. sched(7): 1 is FIFO, 2 RR, 6 deadline.
+    let mut numbers = kept::words(&text[end + 1..]).skip(36).map(kept::decimal);
+    let mut next = || numbers.next().unwrap_or_else(|| Err(kept::odd()));
+    let (cpu, _, class) = (next()?, next()?, next()?);
+    let cpu = usize::try_from(cpu).map_err(|_| kept::odd())?;
+    Ok(CpuPlace { cpu, real_time: matches!(class, 1 | 2 | 6) })
+}
+
 fn parse_switches(text: &[u8]) -> io::Result<Switches> {
     let value = |key| kept::value_of(text, key).ok_or_else(kept::odd);
     Ok(Switches {
@@ -398,12 +425,17 @@ mod tests {
             assert!(parse_state(line).is_err(), "{line:?}");
             assert!(parse_switches(line).is_err(), "{line:?}");
             assert!(parse_usage(line).is_err(), "{line:?}");
+            assert!(parse_place(line).is_err(), "{line:?}");
         }
         assert!(parse_state(b"1 (a) b) R").is_err());
         assert_eq!(parse_state(b"1 (a) S b) R 2").ok(), Some('R'));
         let stat = b"7 (a) b) R 1 7 7 0 -1 4194304 500 0 3 0 12 34 0 0 20";
         let usage = Usage { faults: 503, user_us: 120_000, system_us: 340_000, storage_bytes: 0 };
         assert_eq!(parse_usage(stat).ok(), Some(usage));
+        let text = |class: &str| format!("7 (a) b) R{} 3 0 {class} 0", " 1".repeat(35));
+        let place = |class| parse_place(text(class).as_bytes()).ok();
+        assert_eq!(place("0"), Some(CpuPlace { cpu: 3, real_time: false }));
+        assert_eq!(place("1"), Some(CpuPlace { cpu: 3, real_time: true }));
     }
 
     #[test]
