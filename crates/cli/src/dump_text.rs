@@ -101,10 +101,10 @@ impl Text<'_> {
             out.push('\n');
         }
         if let Some(why) = word(&thread["torn"]) {
-            return out + &format!("  torn: it ran on while its stack was read ({why})\n");
+            return out + &format!("  torn: it ran while its stack was read ({why})\n");
         }
         if thread["settled"] == false {
-            out += "  it runs on: the innermost frames may be others by now\n";
+            out += "  not proven: the kernel does not show whether it ran meanwhile\n";
         }
         out += &frames(list(&thread["stack"]), thread["truncated"] == true);
         out

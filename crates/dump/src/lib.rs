@@ -4,18 +4,19 @@
 //! How it works: /proc shows the threads and the calls they are blocked in, the Python stack reader
 //! (crate `samplers`) shows stacks, locks, the GIL and tasks by guarded reads of memory. The memory
 //! is this process's own when its control socket is asked, or another's, which `dashcam dump` reads
-//! when it is not recorded. Nothing is stopped, and no code of ours runs in another process.
+//! when it is not recorded. Nothing is stopped, and no code of ours runs in another process: a
+//! thread is read while it is blocked or waits for a CPU, and one that runs while the reader has
+//! its CPU.
 //!
 //! ```text
 //!   threads (/proc) > stacks > waits: lock, holder > locks held > tasks > requests > JSON
 //! ```
 //!
-//! Known fault: of a thread that runs on, a function that is called anew while its callees are read
-//! may be missing between them and its caller.
-//!
-//! What it promises: a stack that existed, or `torn`; a wait and its holder only if the thread was
-//! in the same call before and after they were read. What is left out of a long list is counted.
-//! The threads are read one after the other, so two of them are not of the same instant.
+//! What it promises: a thread's stack, task and locks are of one instant, or it is `torn`: see
+//! `sys::off_cpu`. A wait and its holder only if the thread was in the same call before and after
+//! they were read. What is left out of a long list is counted. The threads are read one after the
+//! other, so two of them are not of the same instant. Where the kernel does not show whether a
+//! thread ran, `settled` is false: two readings agreed, which proves nothing.
 //!
 //! What is missing on purpose: native frames; locks taken by `acquire()` that nobody waits for; the
 //! layout as text (crates/cli).

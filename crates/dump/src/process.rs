@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use samplers::python_stacks::Subject;
+use sys::off_cpu::OffCpu;
 use sys::task::{TaskCall, TaskReader};
 
 /// A process, and its threads when it was read.
@@ -84,6 +85,11 @@ impl Process {
         let mut reader = TaskReader::open_in(&self.folder, tid).ok()?;
         let call = reader.call().ok();
         Some((reader.state().ok()?, call))
+    }
+
+    /// What shows whether a thread runs.
+    pub(crate) fn watch(&self, tid: u32) -> io::Result<OffCpu> {
+        OffCpu::open_in(&self.folder, tid)
     }
 
     /// What a descriptor of the process is: `tcp 10.0.0.1:5432`, `/tmp/x`, `socket:[123]`.

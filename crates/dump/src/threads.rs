@@ -1,15 +1,17 @@
 //! The threads: state, stack, what each waits for, the locks it holds.
 //!
-//! How it works: first each thread's stack and the call it is blocked in, then for those in a futex
-//! wait what they wait for and who has it, then the locks that are held. What it promises: see the
-//! crate's head. A thread that runs on is read again up to `TRIES` times; its stack is `torn` if no
-//! reading agreed. What is missing on purpose: C locks (no object of Python's stands for them).
+//! How it works: first each thread's stack, task and locks, read while the kernel shows that the
+//! thread is off the CPU (`sys::off_cpu`) and the call it is blocked in; then for those in a futex
+//! wait what they wait for and who has it. What it promises: see the crate's head. A thread that
+//! ran while it was read is read again up to `TRIES` times; its stack is `torn` if it ran each
+//! time. What is missing on purpose: C locks (no object of Python's stands for them).
 
 use format::json::Object;
 use samplers::python_stacks::{
-    AllTasks, Frame, HowKnown, LockHolder, Outcome, PyThread, PythonStacks,
+    AllTasks, Frame, HowKnown, LockHolder, PyThread, PythonStacks, Torn,
 };
 use sys::calls;
+use sys::off_cpu::Proof;
 use sys::task::TaskCall;
 
 use crate::place::{address, list, Place};
@@ -18,7 +20,7 @@ use crate::process::{Numbers, Process};
 /// Threads that are shown, and frames of a stack.
 const MOST_THREADS: usize = 2000;
 const MOST_FRAMES: usize = 512;
-/// Readings of a stack that moves, and the pause between two.
+/// Readings of a thread that runs, and the pause between two.
 const TRIES: u32 = 8;
 const PAUSE_NS: u64 = 1_000_000;
 
@@ -49,12 +51,24 @@ pub struct Thread {
 enum Stack {
     /// It has none: it is no thread of Python's, or runs no Python code.
     None,
-    /// `truncated`: outer frames are missing. Not settled: the innermost frames moved.
+    /// `truncated`: outer frames are missing. Not settled: the kernel does not show whether the
+    /// thread ran meanwhile, but two readings agreed.
     Whole {
         frames: Vec<Place>,
-        outcome: Outcome,
+        truncated: bool,
+        settled: bool,
     },
     Torn(String),
+}
+
+/// What is read of a thread at once.
+struct Reading {
+    frames: Vec<Place>,
+    truncated: bool,
+    /// Two readings of the stack agreed.
+    agreed: bool,
+    task: Option<String>,
+    holds: Vec<Holds>,
 }
 
 enum WaitsFor {
@@ -88,7 +102,7 @@ impl Threads {
             let Some(mut thread) = Thread::read(process, *numbers) else { continue };
             thread.python = python.iter().find(|py| py.tid == numbers.own).copied();
             if let (Some(stacks), Some(_)) = (&mut stacks, thread.python) {
-                thread.read_stack(stacks, all);
+                thread.read_stack(process, stacks, all);
             }
             if let Err(torn) = listed {
                 thread.stack = Stack::Torn(torn.to_string());
@@ -102,7 +116,7 @@ impl Threads {
         };
         if let Some(stacks) = stacks {
             threads.find_waits(process, stacks, &python);
-            threads.find_held(stacks);
+            threads.add_held_by_waiter();
             threads.find_gil_holder(process, stacks);
         }
         for thread in &mut threads.shown {
@@ -133,18 +147,7 @@ impl Threads {
         }
     }
 
-    fn find_held(&mut self, stacks: &mut PythonStacks) {
-        for thread in &mut self.shown {
-            let Some(py) = thread.python else { continue };
-            let held = stacks.locks_held(&py);
-            let place = |at: Frame| Some(Place::of(stacks, at));
-            let held = held.iter().map(|held| Holds {
-                lock: held.lock,
-                recursive: held.recursive,
-                at: place(held.at),
-            });
-            thread.holds = held.collect();
-        }
+    fn add_held_by_waiter(&mut self) {
         // A lock inside of an object, or an RLock taken by hand, is known by its waiter.
         let by_waiter = self.shown.iter().filter_map(|thread| match &thread.waits_for {
             Some(WaitsFor::Object { object, holder: Some(holder) }) => Some((*object, *holder)),
@@ -196,22 +199,30 @@ impl Thread {
         })
     }
 
-    fn read_stack(&mut self, stacks: &mut PythonStacks, all: Option<AllTasks>) {
+    fn read_stack(&mut self, process: &Process, stacks: &mut PythonStacks, all: Option<AllTasks>) {
         let Some(py) = self.python else { return };
-        let mut frames = Vec::new();
+        let Ok(mut watched) = process.watch(self.numbers.here) else { return };
         for attempt in 0..TRIES {
-            match stacks.stack(&py, MOST_FRAMES, &mut frames) {
-                Ok(_) if frames.is_empty() => return self.stack = Stack::None,
-                Ok(outcome) => {
-                    let running = all.and_then(|all| stacks.running_task(all.running));
-                    self.task = running.and_then(|running| running.name.map(str::to_owned));
-                    let frames = frames.iter().map(|frame| Place::of(stacks, *frame)).collect();
-                    return self.stack = Stack::Whole { frames, outcome };
+            let (read, proof) = watched.during(|| Reading::of(stacks, &py, all));
+            match read {
+                Ok(read) if proof == Proof::Held => return self.take(read, true),
+                Ok(read) if proof == Proof::NotShown && read.agreed => {
+                    return self.take(read, false);
                 }
+                Ok(_) => self.stack = Stack::Torn("it ran at each reading".to_owned()),
                 Err(torn) => self.stack = Stack::Torn(torn.0.to_owned()),
             }
             sys::thread::pause(PAUSE_NS * u64::from(attempt));
         }
+    }
+
+    fn take(&mut self, read: Reading, settled: bool) {
+        let Reading { frames, truncated, task, holds, .. } = read;
+        (self.task, self.holds) = (task, holds);
+        self.stack = match frames.is_empty() {
+            true => Stack::None,
+            false => Stack::Whole { frames, truncated, settled },
+        };
     }
 
     /// The call is another one by now: nothing is said of it.
@@ -262,12 +273,36 @@ impl Thread {
         match &self.stack {
             Stack::None => out.raw("stack", "[]").finish(),
             Stack::Torn(why) => out.raw("stack", "[]").text("torn", why).finish(),
-            Stack::Whole { frames, outcome } => out
+            Stack::Whole { frames, truncated, settled } => out
                 .raw("stack", &list(frames.iter().map(Place::json)))
-                .flag("truncated", outcome.truncated)
-                .flag("settled", outcome.settled)
+                .flag("truncated", *truncated)
+                .flag("settled", *settled)
                 .finish(),
         }
+    }
+}
+
+impl Reading {
+    fn of(
+        stacks: &mut PythonStacks,
+        thread: &PyThread,
+        all: Option<AllTasks>,
+    ) -> Result<Reading, Torn> {
+        let mut frames = Vec::new();
+        let outcome = stacks.stack(thread, MOST_FRAMES, &mut frames)?;
+        let running = all.filter(|_| !frames.is_empty());
+        let running = running.and_then(|all| stacks.running_task(all.running));
+        let task = running.and_then(|running| running.name.map(str::to_owned));
+        let place = |at: Frame| Place::of(stacks, at);
+        let frames = frames.into_iter().map(place).collect();
+        let held = stacks.locks_held(thread);
+        let holds = held.iter().map(|held| Holds {
+            lock: held.lock,
+            recursive: held.recursive,
+            at: Some(Place::of(stacks, held.at)),
+        });
+        let holds = holds.collect();
+        Ok(Reading { frames, truncated: outcome.truncated, agreed: outcome.settled, task, holds })
     }
 }
 
