@@ -6,6 +6,9 @@
 //! it is stopped. What it promises: nothing beyond the tests. What is missing on purpose:
 //! everything else.
 
+#[path = "probe/moving.rs"]
+mod moving;
+
 use samplers::python_stacks::{
     find_task_table, CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo,
     TypeAddresses,

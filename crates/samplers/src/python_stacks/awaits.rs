@@ -130,7 +130,7 @@ impl PythonStacks {
         self.vouch(&chain.frames);
         let frames = &chain.frames;
         let mut shown = Vec::with_capacity(frames.len());
-        self.emit(frames.len(), MOST_FRAMES, &mut shown)?;
+        self.emit(frames.len(), MOST_FRAMES, true, &mut shown)?;
         Ok(Suspended {
             task: chain.task,
             kind: found.kind,

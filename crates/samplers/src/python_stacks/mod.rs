@@ -17,13 +17,16 @@
 //! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.15 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
-//! What it promises: bounded memory and bounded work; a stack that existed at some instant. Only
-//! the GIL's holder can change its stack, and the GIL's switch counter shows which thread that
-//! could have been: such a thread's stack is read twice and must agree. A thread busy calling small
-//! functions never agrees. After `TRIES` its innermost few frames, which are side by side and
-//! copied together, are taken as read, and up to 3.10, where they are not, left out:
-//! `Outcome::settled` is then false. What cannot be trusted is `Torn`, and counted. A thread that
-//! runs code in subinterpreters has its frames on several states: see `nested`.
+//! What it promises: bounded memory and bounded work. Only the GIL's holder can change its stack,
+//! and the GIL's switch counter shows which thread that could have been: of every other thread, a
+//! stack that existed at some instant. The stack of one that may have run is read twice and must
+//! agree. That proves nothing of a thread that repeats itself: no order of reads can, since any
+//! word of its memory may be there at any reading. docs/accuracy.md has how often a stack was
+//! wrong; a caller that needs proof reads while `sys::off_cpu` watches.
+//! A thread busy calling small functions never agrees. After `TRIES` its innermost few frames,
+//! which are side by side and copied together, are taken as read, and up to 3.10, where they are
+//! not, left out: `Outcome::settled` is then false. What cannot be trusted is `Torn`, and counted.
+//! A thread that runs code in subinterpreters has its frames on several states: see `nested`.
 //! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
 mod asyncio_code;

@@ -4,8 +4,9 @@
 //! could have changed them meanwhile, and if so they are read again and compared. Then every code
 //! object is verified, and frames become rows. A kept stack that is unchanged is shown as it was.
 //!
-//! What it promises: a stack that existed at some instant, or `Torn`; see the folder's page. What
-//! is missing on purpose: threads with several states (`nested`).
+//! What it promises: a stack on which two readings agreed, or `Torn`; what that proves, and what
+//! not, is on the folder's page. What is missing on purpose: threads with several states
+//! (`nested`).
 
 use super::frame::{settle, RawFrame, OWNED_BY_GENERATOR};
 use super::kept::{Kept, Shown};
@@ -29,7 +30,7 @@ impl PythonStacks {
         out.clear();
         self.codes.begin_frames();
         let settled = self.read_settled(state, max_frames);
-        let shown = settled.and_then(|_| self.show(state, max_frames, out));
+        let shown = settled.and_then(|settled| self.show(state, max_frames, settled, out));
         if !self.codes.unsure().is_empty() && (shown.is_err() || self.has_moved_on(state)) {
             self.confirm_unsure(state, max_frames)?;
         } else if let (Ok(true), Ok(truncated), false) = (settled, shown, self.walker.is_same()) {
@@ -222,7 +223,13 @@ impl PythonStacks {
     }
 
     /// Turns the walked stack into `out`; true when it goes on beyond the limit.
-    fn show(&mut self, state: usize, most: usize, out: &mut Vec<Frame>) -> Result<bool, Torn> {
+    fn show(
+        &mut self,
+        state: usize,
+        most: usize,
+        settled: bool,
+        out: &mut Vec<Frame>,
+    ) -> Result<bool, Torn> {
         if !self.kept_codes_hold(state) {
             self.walker.stand_alone(&self.layout, state);
         }
@@ -234,7 +241,7 @@ impl PythonStacks {
         let known = self.known_tail(state).map_or(0, |(kept, count)| kept.tail_frames(count));
         let fresh = self.walker.frames.len() - known;
         self.verify_codes_of(fresh);
-        let cut = self.emit(fresh, most, out)?;
+        let cut = self.emit(fresh, most, settled, out)?;
         let mut at = std::mem::take(&mut self.shown_at);
         let Some((kept, count)) = self.known_tail(state).filter(|_| !cut) else {
             self.shown_at = at;
@@ -282,30 +289,15 @@ impl PythonStacks {
         &mut self,
         count: usize,
         most: usize,
+        settled: bool,
         out: &mut Vec<Frame>,
     ) -> Result<bool, Torn> {
-        let mut last: Option<(RawFrame, Frame)> = None;
-        self.shown_at.clear();
-        for raw in self.walker.frames.iter().take(count) {
-            self.shown_at.push(out.len() as u32);
-            // Recursion repeats the same place: the answer is then the one before.
-            let repeated = last.filter(|(seen, _)| {
-                (seen.code, seen.offset, seen.owner) == (raw.code, raw.offset, raw.owner)
-            });
-            let frame = match repeated {
-                Some((_, frame)) => frame,
-                None => match self.frame(raw)? {
-                    Some(frame) => frame,
-                    None => continue,
-                },
-            };
-            if out.len() >= most {
-                return Ok(true);
-            }
-            last = Some((*raw, frame));
-            out.push(frame);
-        }
-        Ok(self.walker.truncated)
+        let mut at = std::mem::take(&mut self.shown_at);
+        at.clear();
+        let frames = self.walker.frames.iter().take(count);
+        let cut = rows(frames, |raw| self.frame(raw), (most, settled), &mut at, out);
+        self.shown_at = at;
+        Ok(cut? || self.walker.truncated)
     }
 
     pub(super) fn frame(&self, raw: &RawFrame) -> Result<Option<Frame>, Torn> {
@@ -315,3 +307,45 @@ impl PythonStacks {
         Ok(started.then(|| Frame { code: id, line: code.line(raw.offset) }))
     }
 }
+
+/// Appends the rows of `frames`, innermost first, to `out`, and for each frame the number of rows
+/// before it to `at`. True when there are more than `most`. A frame that has not begun has no row,
+/// as CPython's own tracebacks have it. In a stack that is not settled it was called after the
+/// frames inside of it were there: those have no rows, either.
+fn rows<'f>(
+    frames: impl Iterator<Item = &'f RawFrame>,
+    row: impl Fn(&RawFrame) -> Result<Option<Frame>, Torn>,
+    (most, settled): (usize, bool),
+    at: &mut Vec<u32>,
+    out: &mut Vec<Frame>,
+) -> Result<bool, Torn> {
+    let mut last: Option<(&RawFrame, Frame)> = None;
+    for raw in frames {
+        at.push(out.len() as u32);
+        // Recursion repeats the same place: the answer is then the one before.
+        let repeated = last.filter(|(seen, _)| {
+            (seen.code, seen.offset, seen.owner) == (raw.code, raw.offset, raw.owner)
+        });
+        let frame = match repeated {
+            Some((_, frame)) => frame,
+            None => match row(raw)? {
+                Some(frame) => frame,
+                None if settled => continue,
+                None => {
+                    out.clear();
+                    continue;
+                }
+            },
+        };
+        if out.len() >= most {
+            return Ok(true);
+        }
+        last = Some((raw, frame));
+        out.push(frame);
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+#[path = "one_stack_tests.rs"]
+mod tests;

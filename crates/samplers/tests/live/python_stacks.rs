@@ -134,6 +134,12 @@ fn a_flood_of_samples_is_survived_and_shows_no_impossible_call() {
     run_everywhere("storm.py", &["4"]);
 }
 
+/// docs/accuracy.md has what it prints.
+#[test]
+fn few_stacks_of_a_thread_that_runs_on_are_impossible() {
+    run_everywhere("moving.py", &["4000"]);
+}
+
 #[test]
 fn suspended_tasks_have_their_stacks_and_awaits() {
     run_everywhere("awaits.py", &[]);
