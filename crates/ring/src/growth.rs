@@ -6,7 +6,8 @@
 //! system call. Blocks are never waited for: a writer uses those that are there (`take::turn`), and
 //! the thread `dashcam-keeper` adds a step before they are used up, if what would be overwritten is
 //! young (`is_short`, `grow`). A writer that takes one of the last blocks ends the sleep of the
-//! thread that sees to this, whatever it sleeps for (`hint`).
+//! thread that sees to this, whatever it sleeps for (`hint`). That thread asks `is_short` once more
+//! when its sleep has begun, so that no such wake-up is lost (`sys::nap`).
 //!
 //! What it promises: no store of a writer goes into a page that is not present, so none raises
 //! SIGBUS. A step that is refused (a full file system) is counted; the box remains as it is, and
@@ -127,13 +128,14 @@ impl Region {
         blocks < self.layout().block_count && index + ahead >= blocks
     }
 
-    /// A writer takes this block. Costs a few loads, and up to 5 us if it ends a sleep.
-    /// Async-signal-safe.
+    /// A writer has taken this block, and its turn before: what `is_short` reads is stored. Costs a
+    /// few loads, and up to 5 us if it ends a sleep. After a refusal nobody is woken: the box
+    /// cannot grow, and the sampler's own passes ask again. Async-signal-safe.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn hint(&self, index: usize) {
-        if self.is_one_of_the_last(index) {
-            self.naps.iter().for_each(Nap::wake);
+        if self.is_one_of_the_last(index) && !self.present.is_refused() {
+            self.naps.iter().for_each(Nap::wake_for_due);
         }
     }
 

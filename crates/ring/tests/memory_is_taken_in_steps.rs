@@ -151,6 +151,27 @@ fn a_writer_of_the_last_blocks_ends_the_sleep_of_the_sampler() {
     assert!(!naps[1].sleep(Duration::from_millis(1)), "nobody writes");
 }
 
+/// The sampler would be woken by each block of the last quarter of each round, for nothing.
+#[test]
+fn a_box_that_cannot_grow_wakes_no_sampler() {
+    let Some(made) = Boxed::new("cannot", 16 * MIB) else { return };
+    let region = made.region;
+    made.file().set_len((region.layout().blocks * 8 + MIB) as u64).expect("ours");
+    assert!(!region.grow());
+    let naps = [region.idle_nap(), region.pass_nap()];
+    let sleepers = naps.map(|nap| std::thread::spawn(|| nap.sleep(Duration::from_secs(600))));
+    for nap in naps {
+        testkit::wait_for("it sleeps", || nap.has_sleeper().then_some(()));
+    }
+    let mut writer = writer(region, 7);
+    (0..200_000).for_each(|seq| {
+        writer.append(&record(7, seq), seq);
+    });
+    assert!(naps.iter().all(|nap| nap.has_sleeper()), "woken by a writer");
+    naps.iter().for_each(|nap| nap.wake());
+    assert!(sleepers.map(|sleeper| sleeper.join().expect("no panic")).iter().all(|woken| *woken));
+}
+
 #[test]
 fn a_step_that_is_refused_is_counted_and_the_box_goes_on() {
     let Some(made) = Boxed::new("refused", 16 * MIB) else { return };

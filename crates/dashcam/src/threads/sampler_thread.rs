@@ -158,7 +158,8 @@ impl<W: World> Passes<'_, W> {
     fn pause(&self, next_ns: u64) {
         let rest = |now: u64| Duration::from_nanos(next_ns.saturating_sub(now));
         let nap = self.recording.recorder.region().pass_nap();
-        while nap.sleep(rest(sys::clock::now_ns())) {
+        let is_short = || self.recording.is_short(sys::clock::now_ns());
+        while nap.sleep_unless(rest(sys::clock::now_ns()), is_short) {
             let now = sys::clock::now_ns();
             if !self.recording.is_short(now) {
                 // No step can be taken, or none is worth it: each writer would end each sleep.
@@ -186,7 +187,9 @@ impl<W: World> Passes<'_, W> {
             Next::At(next_ns) => next_ns,
             Next::Nap { until_ns, period_ns } => {
                 let nap_ns = until_ns.saturating_sub(sys::clock::now_ns());
-                if !self.recording.recorder.nap().sleep(Duration::from_nanos(nap_ns)) {
+                let is_short = || self.recording.is_short(sys::clock::now_ns());
+                let nap = self.recording.recorder.nap();
+                if !nap.sleep_unless(Duration::from_nanos(nap_ns), is_short) {
                     return until_ns;
                 }
                 // Woken at last: the process may have been stopped while the sampler slept.

@@ -4,30 +4,57 @@
 //! thread that wakes the sleeper loads the word and, if it is set, resets it and makes the kernel
 //! wake the sleeper.
 //!
+//! ```text
+//!   sleep_unless   store 1 | fence | due? | wait while 1
+//!   wake_for_due             makes it due | fence | load: 1? | store 0, wake
+//! ```
+//!
 //! What it promises: `wake` costs one relaxed load while no thread sleeps, and 2-5 us for the call
 //! that ends a sleep; it takes no lock and is async-signal-safe. No sleep is longer than requested.
-//! What it does not: a `wake` at the very moment in which a sleep begins may be missed, since a
-//! barrier on each `wake` would cost more than the whole call; the sleep then takes its full time.
+//! A `wake` at the very moment in which a sleep begins may be missed, since a barrier on each
+//! `wake` would cost more than the whole call; the sleep then takes its full time. `wake_for_due`
+//! has the barrier: either it sees the sleeper, or the sleeper sees that it is due.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(all(loom, test))]
+use loom::sync::atomic::{fence, AtomicU32, Ordering};
+#[cfg(not(all(loom, test)))]
+use std::sync::atomic::{fence, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Where one thread sleeps.
 #[derive(Debug, Default)]
 pub struct Nap {
+    /// Stored by the sleeper and by the thread that wakes it: SeqCst, or ordered by the fences
+    /// shown above. Loaded by each thread that has something to wake the sleeper for.
     word: AtomicU32,
+    #[cfg(all(loom, test))]
+    kernel: model::Kernel,
 }
 
 impl Nap {
     /// No sleeper.
+    #[cfg(not(all(loom, test)))]
     pub const fn new() -> Nap {
         Nap { word: AtomicU32::new(0) }
     }
 
     /// Sleeps for `longest` at most. True: it was woken.
     pub fn sleep(&self, longest: Duration) -> bool {
+        self.sleep_unless(longest, || false)
+    }
+
+    /// The same; not at all if it is `due`, which counts as woken. A thread that makes it due and
+    /// calls `wake_for_due` then is never missed.
+    pub fn sleep_unless(&self, longest: Duration, due: impl FnOnce() -> bool) -> bool {
         let begin_ns = crate::clock::now_ns();
         self.word.store(1, Ordering::SeqCst);
+        // SeqCst: pairs with `wake_for_due`. Of the two fences one is first: behind the other one
+        // the word, or what makes it due, is seen.
+        fence(Ordering::SeqCst);
+        if due() {
+            self.word.store(0, Ordering::SeqCst);
+            return true;
+        }
         loop {
             let slept = Duration::from_nanos(crate::clock::now_ns().saturating_sub(begin_ns));
             let rest = longest.checked_sub(slept).filter(|rest| !rest.is_zero());
@@ -44,6 +71,12 @@ impl Nap {
         }
     }
 
+    /// Whether a thread sleeps here: a hint.
+    pub fn has_sleeper(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    #[cfg(not(all(loom, test)))]
     fn wait(&self, rest: Duration) -> libc::c_long {
         let limit = libc::timespec {
             tv_sec: rest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -66,11 +99,24 @@ impl Nap {
         }
     }
 
+    /// The same, behind a store that makes it due: the sleep ends, or does not begin. Costs a
+    /// barrier (5-20 ns).
+    #[inline]
+    pub fn wake_for_due(&self) {
+        // SeqCst: pairs with `sleep_unless`.
+        fence(Ordering::SeqCst);
+        self.wake();
+    }
+
     #[cold]
     fn wake_now(&self) {
-        if self.word.swap(0, Ordering::SeqCst) == 0 {
-            return;
+        if self.word.swap(0, Ordering::SeqCst) != 0 {
+            self.wake_sleeper();
         }
+    }
+
+    #[cfg(not(all(loom, test)))]
+    fn wake_sleeper(&self) {
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the word is ours and aligned, so the call does not fail, nor touch a handler's
         // errno.
@@ -82,7 +128,7 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;
@@ -101,5 +147,71 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(sleeper.join().expect("no panic"));
+    }
+    #[test]
+    fn a_sleep_does_not_begin_when_it_is_due() {
+        let nap = Nap::new();
+        assert!(nap.sleep_unless(Duration::from_secs(600), || true));
+        assert!(!nap.has_sleeper());
+    }
+}
+
+/// Under loom the kernel's list of waiters is a lock and a condition, without timeouts: a wake-up
+/// that is lost is a deadlock, which loom reports.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::{Arc, Condvar, Mutex};
+
+    #[derive(Debug, Default)]
+    pub(super) struct Kernel {
+        list: Mutex<()>,
+        woken: Condvar,
+    }
+
+    impl Nap {
+        pub(super) fn wait(&self, _: Duration) -> libc::c_long {
+            let list = self.kernel.list.lock().expect("no panic");
+            if self.word.load(Ordering::SeqCst) == 1 {
+                drop(self.kernel.woken.wait(list));
+            }
+            0
+        }
+
+        pub(super) fn wake_sleeper(&self) {
+            let list = self.kernel.list.lock().expect("no panic");
+            self.kernel.woken.notify_one();
+            drop(list);
+        }
+    }
+
+    /// A sleeper, and a thread that makes it due and wakes it, in every order.
+    fn sleeps_until_due(wake: fn(&Nap)) {
+        loom::model(move || {
+            let shared = Arc::new((Nap::default(), AtomicU32::new(0)));
+            let waker = {
+                let shared = Arc::clone(&shared);
+                loom::thread::spawn(move || {
+                    shared.1.store(1, Ordering::Relaxed);
+                    wake(&shared.0);
+                })
+            };
+            let (nap, fact) = &*shared;
+            let due = || fact.load(Ordering::Relaxed) == 1;
+            assert!(nap.sleep_unless(Duration::from_secs(1 << 40), due));
+            waker.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn a_wake_up_for_what_is_due_is_never_lost() {
+        sleeps_until_due(Nap::wake_for_due);
+    }
+
+    /// The model has the fault that the fence is for.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn without_its_fence_it_may_be_lost() {
+        sleeps_until_due(Nap::wake);
     }
 }
