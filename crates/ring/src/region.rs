@@ -216,7 +216,8 @@ impl Region {
             return;
         }
         // SAFETY: another process made the region, so this is a forked child, and the thread that
-        // forked is the only one that came along.
+        // forked is the only one that came along. A child that shares its parent's memory (vfork)
+        // would take the parent's box away: the C library runs fork hooks in no such child.
         unsafe { sys::map::replace_after_fork(self.words) }
     }
 

@@ -28,7 +28,9 @@ pub fn epoch_ns() -> u64 {
 /// Seconds that the local time is ahead of UTC at a time of the Unix epoch, by `TZ` and the
 /// system's setting. For commands: the C library reads files, and takes a lock.
 pub fn utc_offset_s(epoch_s: i64) -> i64 {
-    // SAFETY: all zeroes is a valid tm, which the call fills in; both are ours.
+    // SAFETY: all zeroes is a valid tm, which the call fills in; both are ours. The call reads
+    // `TZ`: a thread that changes the environment meanwhile would break it, so only commands, which
+    // have no such thread, may call this.
     unsafe {
         let mut local: libc::tm = std::mem::zeroed();
         match libc::localtime_r(&epoch_s, &mut local).is_null() {

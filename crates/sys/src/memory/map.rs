@@ -83,8 +83,9 @@ pub fn populate(words: &'static [AtomicU64]) -> io::Result<()> {
         return Ok(());
     }
     loop {
-        // SAFETY: whole pages of a mapping that we made and never unmap, which begins and ends with
-        // whole pages; their content stays.
+        // SAFETY: whole pages of a mapping that we made and never unmap: it begins and ends with
+        // whole pages, so rounding does not leave it. This advice keeps content; MADV_DONTNEED or
+        // a slice of other memory, whose pages rounding could leave, would break it.
         if unsafe { libc::madvise(begin as *mut _, end - begin, POPULATE_WRITE) } == 0 {
             return Ok(());
         }
@@ -155,6 +156,8 @@ fn map(file: Option<&File>, bytes: usize) -> io::Result<&'static [AtomicU64]> {
     // SAFETY: `at` is page-aligned, `bytes` long, zeroed (new file or anonymous), and stays mapped
     // for the life of the process (see `release`). All access goes through atomics, so sharing it
     // between threads, and with other processes that map the same file, is free of data races.
+    // A process that makes the file shorter would break it (SIGBUS): its mode is 0600, and no code
+    // of ours does.
     Ok(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), bytes / size_of::<u64>()) })
 }
 

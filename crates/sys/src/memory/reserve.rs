@@ -21,7 +21,8 @@ const AREA_BYTES: usize = 8 << 20;
 #[repr(align(4096))]
 struct Area(UnsafeCell<[u8; AREA_BYTES]>);
 
-// SAFETY: each byte is handed out once, by `NEXT`, to one owner.
+// SAFETY: the cell is reached only through `take`, which hands out each byte once: `NEXT` never
+// decreases. Reuse of what was given back, or a reference to the array, would break it.
 unsafe impl Sync for Area {}
 
 static AREA: Area = Area(UnsafeCell::new([0; AREA_BYTES]));
@@ -71,7 +72,8 @@ fn take(layout: Layout) -> *mut u8 {
         place(next).map(|(_, end)| end.max(1))
     });
     match taken.ok().and_then(place) {
-        // SAFETY: `at` lies in the area, and what is behind it up to its size.
+        // SAFETY: `place` has checked, for the very value that the exchange replaced, that `at` and
+        // the size behind it end within the area. Computed from another load it could be too far.
         Some((at, _)) => unsafe { begin().add(at) },
         None => ptr::null_mut(),
     }
@@ -115,12 +117,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
                 return grown;
             }
         }
-        // SAFETY: the caller promises that the size, rounded up to the alignment, does not
-        // overflow.
-        let other = take(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
+        // A size that overflows is refused, as it is by `A`, whatever the caller promises.
+        let wanted = Layout::from_size_align(size, layout.align());
+        let other = wanted.map_or(ptr::null_mut(), take);
         if !other.is_null() {
-            // SAFETY: both are as long as copied, and `other` was handed out just now; `at` goes
-            // back once.
+            // SAFETY: the old block has `layout.size()` bytes, the new one `size`; `other` was
+            // handed out just now, so they do not overlap. `at` goes back once: where `A` moved it,
+            // this has returned above. Falling through after that would free it twice.
             unsafe {
                 ptr::copy_nonoverlapping(at, other, layout.size().min(size));
                 self.dealloc(at, layout);

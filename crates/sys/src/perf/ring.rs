@@ -65,7 +65,8 @@ pub(super) struct Mapping {
     pid: u32,
 }
 
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
+// SAFETY: the mapping belongs to this value alone: nothing else has its address, and any thread may
+// unmap it. Not Sync: a thread would read words that another one gives back.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -118,7 +119,8 @@ impl Mapping {
         let offset = at as usize & (self.len - self.data_at - 1);
         // SAFETY: the data area has a power of two bytes, so the masked offset lies inside it, and
         // being a multiple of 8 leaves room for the word. Between tail and head the kernel does
-        // not write.
+        // not write, since the mapping is writable: it would overwrite in a read-only one. A word
+        // before the tail would be a data race.
         unsafe { self.base.add(self.data_at + offset).cast::<u64>().read() }
     }
 }

@@ -249,7 +249,9 @@ fn run_helper(shared: &mut Shared, stack: *mut c_void) -> io::Result<()> {
 extern "C" fn help(shared: *mut c_void) -> c_int {
     let shared: *mut Shared = shared.cast();
     // SAFETY: `run_helper` passes a `Shared` that no other process touches meanwhile; its second
-    // stack is used by nothing else. Only system calls and memory of ours are used.
+    // stack is used by nothing else. Only system calls and memory of ours are used: an allocation,
+    // a lock or a signal handler here would change the host's memory from another process, and
+    // without CLONE_VFORK both would use one stack.
     unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let pid = libc::clone(become_command, (*shared).stack, flags, shared.cast());

@@ -6,7 +6,8 @@
 /// Registers `last`. Call once a process; forked children keep the registration. False: the C
 /// library had no room.
 pub fn at_exit(last: extern "C" fn()) -> bool {
-    // SAFETY: `last` has the C ABI and no arguments; it stays callable, since code that owns a
-    // thread is never unloaded.
+    // SAFETY: `last` has the C ABI and no arguments, and a panic cannot leave it (`extern "C"`). It
+    // must stay loaded until the end: code that owns a thread is never unloaded, and glibc runs the
+    // handlers of a library that is.
     unsafe { libc::atexit(last) == 0 }
 }

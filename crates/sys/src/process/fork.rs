@@ -52,9 +52,10 @@ pub struct Mark {
     page: *mut AtomicU64,
 }
 
-// SAFETY: the page belongs to the value alone, and is only read once it is made.
+// SAFETY: the page belongs to the value alone and is unmapped by its drop, on whichever thread.
 unsafe impl Send for Mark {}
-// SAFETY: as above.
+// SAFETY: the page is an atomic, stored once before `new` returns and only loaded behind that; the
+// kernel wipes it in a child, which has one thread. Unmapping it by `&self` would break it.
 unsafe impl Sync for Mark {}
 
 /// What `mmap` gives at the least.
