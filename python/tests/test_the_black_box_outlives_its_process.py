@@ -195,7 +195,7 @@ def test_slow_requests_that_fell_into_a_cooldown_are_in_a_capture_made_at_exit(b
     """)
     assert result.returncode == 0, result.stderr
     first, last = bench.captures()
-    assert bench.show(last)["meta"]["reason"] == "exit: 1 slow requests since the last capture"
+    assert bench.show(last)["meta"]["reason"] == "exit: 1 slow request since the last capture"
     assert [r["name"] for r in bench.show(last)["requests"]] == ["first", "second"]
 
 

@@ -74,12 +74,43 @@ pub struct Gate {
     last_capture_ns: u64,
     /// The request that a capture was made for while it still ran; its end does not fire again.
     reported: u64,
-    /// Slow requests since the last capture, in no capture so far.
-    owed: u64,
-    /// Last capture, doublings and `owed` as they were before the last capture, which may fail.
-    before: (u64, u32, u64),
+    owed: Owed,
+    /// The state before the last capture, which may fail.
+    before: Before,
     /// Captures in a row that could not be written.
     failures: u32,
+}
+
+/// Slow requests since the last capture that are in no capture so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// How many.
+    pub count: u64,
+    /// When the first of them began; None if there are none.
+    pub from_ns: Option<u64>,
+}
+
+impl Owed {
+    fn add(&mut self, count: u64, from_ns: Option<u64>) {
+        self.count += count;
+        self.from_ns = [self.from_ns, from_ns].into_iter().flatten().min();
+    }
+}
+
+/// What a capture changes, as it was before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    last_capture_ns: u64,
+    doublings: u32,
+    owed: Owed,
+    /// When the request of the capture's firing began.
+    begin_ns: u64,
+}
+
+impl Firing {
+    fn begin_ns(&self) -> u64 {
+        self.at_ns.saturating_sub(self.took_ns)
+    }
 }
 
 /// Quiet time after a capture that could not be written; doubles with each further failure, up to
@@ -95,8 +126,8 @@ impl Gate {
             doublings: 0,
             last_capture_ns: 0,
             reported: 0,
-            owed: 0,
-            before: (0, 0, 0),
+            owed: Owed::default(),
+            before: Before::default(),
             failures: 0,
         }
     }
@@ -123,7 +154,7 @@ impl Gate {
             State::Pending(_) => true,
             _ if firing.request == self.reported => true,
             _ => {
-                self.owed += 1;
+                self.owed.add(1, Some(firing.begin_ns()));
                 false
             }
         }
@@ -140,7 +171,12 @@ impl Gate {
         if after_ns < self.timing.post_ns || waits {
             return None;
         }
-        self.before = (self.last_capture_ns, self.doublings, self.owed);
+        self.before = Before {
+            last_capture_ns: self.last_capture_ns,
+            doublings: self.doublings,
+            owed: self.owed,
+            begin_ns: firing.begin_ns(),
+        };
         let quiet_ns = now_ns.saturating_sub(self.last_capture_ns);
         let cooldown_ns = self.timing.cooldown_ns;
         // Twice the longest cooldown without a capture: the doubling ends.
@@ -150,7 +186,7 @@ impl Gate {
             self.doublings = (self.doublings + 1).min(5);
         }
         self.last_capture_ns = now_ns;
-        self.owed = 0;
+        self.owed = Owed::default();
         self.reported = firing.request;
         let until_ns = now_ns.saturating_add(cooldown_ns << self.doublings);
         self.state = State::Cooling { until_ns };
@@ -165,16 +201,16 @@ impl Gate {
     /// The capture that was due at `due_ns` could not be written: its firing is in no capture, and
     /// another may fire a short while later.
     pub fn failed(&mut self, due_ns: u64, now_ns: u64) {
-        self.owed += 1;
+        let before = self.before;
+        self.owed.add(1, Some(before.begin_ns));
         let quiet_ns = (FAILED_NS << self.failures).min(self.timing.cooldown_ns);
         self.failures = (self.failures + 1).min(16);
         // Another one is on its way already and decides what follows.
         if self.last_capture_ns != due_ns {
             return;
         }
-        let (last_capture_ns, doublings, owed) = self.before;
-        (self.last_capture_ns, self.doublings) = (last_capture_ns, doublings);
-        self.owed += owed;
+        (self.last_capture_ns, self.doublings) = (before.last_capture_ns, before.doublings);
+        self.owed.add(before.owed.count, before.owed.from_ns);
         self.reported = 0;
         if let State::Cooling { until_ns } = &mut self.state {
             *until_ns = now_ns.saturating_add(quiet_ns);
@@ -183,7 +219,7 @@ impl Gate {
 
     /// Slow requests since the last capture that are in no capture: at the end of the process they
     /// are worth one more.
-    pub fn owed(&self) -> u64 {
+    pub fn owed(&self) -> Owed {
         self.owed
     }
 
@@ -246,7 +282,7 @@ mod tests {
             gate.slow(firing(step + 1, now, Why::Ended));
             captures.extend(gate.due(now, |_| false).map(|_| now / S - 1000));
         }
-        assert!(gate.owed() > 0, "what came after the last capture is in none");
+        assert!(gate.owed().count > 0, "what came after the last capture is in none");
         assert_eq!(captures, [1, 12, 33, 74, 155, 316, 637, 958]);
     }
 
@@ -256,17 +292,34 @@ mod tests {
         gate.slow(firing(1, 100 * S, Why::Running));
         assert!(gate.due(106 * S, |_| true).is_some());
         gate.failed(106 * S, 107 * S);
-        assert_eq!(gate.owed(), 1);
+        assert_eq!(gate.owed(), Owed { count: 1, from_ns: Some(99 * S) });
         assert!(gate.is_cooling(107 * S + S / 2) && !gate.is_cooling(108 * S));
         assert!(gate.slow(firing(1, 108 * S, Why::Ended)) && gate.is_pending(), "it is in none");
         assert!(gate.due(109 * S, |_| false).is_some());
         gate.failed(109 * S, 109 * S);
-        assert!(gate.owed() == 2 && gate.is_cooling(110 * S) && !gate.is_cooling(111 * S));
+        assert!(gate.owed().count == 2 && gate.is_cooling(110 * S) && !gate.is_cooling(111 * S));
         assert!(gate.slow(firing(2, 111 * S, Why::Ended)));
         assert!(gate.due(112 * S, |_| false).is_some());
         gate.made();
-        assert!(gate.owed() == 0 && gate.is_cooling(121 * S), "the cooldown of a first capture");
+        assert!(
+            gate.owed() == Owed::default() && gate.is_cooling(121 * S),
+            "the cooldown of a first capture"
+        );
         assert!(!gate.is_cooling(122 * S));
+    }
+
+    #[test]
+    fn requests_in_no_capture_are_counted_from_the_begin_of_the_first() {
+        let mut gate = Gate::new(TIMING);
+        gate.slow(firing(1, 100 * S, Why::Ended));
+        assert!(gate.due(101 * S, |_| false).is_some());
+        for (request, at_s) in [(2, 105), (3, 104), (4, 106)] {
+            assert!(!gate.slow(firing(request, at_s * S, Why::Ended)), "the cooldown");
+        }
+        assert_eq!(gate.owed(), Owed { count: 3, from_ns: Some(103 * S) });
+        assert!(gate.slow(firing(5, 112 * S, Why::Ended)));
+        assert!(gate.due(113 * S, |_| false).is_some());
+        assert_eq!(gate.owed(), Owed::default());
     }
 
     #[test]

@@ -29,5 +29,5 @@ pub use labels::{labels, merged, Labels};
 pub use metric::{MetricRules, MOST_METRIC_RULES};
 pub use quota::{Quota, Repeats};
 pub use rules::{name_matches, Rules, MOST_CROWDS};
-pub use units::{bytes, duration_ns, fraction, show_ns, switch, Wrong};
+pub use units::{bytes, duration_ns, fraction, show_ns, switch, took_text, Wrong};
 pub use watch::{Came, Excess, MetricWatch};

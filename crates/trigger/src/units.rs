@@ -83,6 +83,14 @@ pub fn show_ns(ns: u64) -> String {
     format!("{}{unit}", (ns as f64 / scale * 1e3).round() / 1e3)
 }
 
+/// How long something took, for a sentence: `308 ms`, `1.03 s`.
+pub fn took_text(ns: u64) -> String {
+    match ns / 1_000_000 {
+        ms @ 0..=999 => format!("{ms} ms"),
+        ms => format!("{:.2} s", ms as f64 / 1e3),
+    }
+}
+
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -95,6 +103,12 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_in_a_sentence_has_a_space_before_its_unit() {
+        let texts = [308_900_000, 999_999_999, 1_006_700_000].map(took_text);
+        assert_eq!(texts, ["308 ms", "999 ms", "1.01 s"]);
+    }
 
     #[test]
     fn durations_and_sizes_are_read_with_their_units() {

@@ -95,14 +95,14 @@ mod tests {
 
     fn job(reason: &str, fired: Option<(&str, u64)>) -> Job {
         let fired = fired.map(|(name, took_ns)| Fired { id: 0, name: name.to_owned(), took_ns });
-        Job { reason: reason.to_owned(), slow: None, fired, done: None }
+        Job { reason: reason.to_owned(), slow: None, fired, reaches_ns: None, done: None }
     }
 
     #[test]
     fn a_line_has_six_fields_whatever_they_hold() {
         let path = Path::new("/srv/captures/s-1.dashcam");
         let of = |job| line(AT, path, &job, 4711);
-        let reason = "slow: a request took 1.006s: GET /";
+        let reason = "slow: a request took 1.01 s: GET /";
         assert_eq!(
             of(job(reason, Some(("GET /", 1_006_700_000)))),
             format!("2026-11-21T10:14:03Z\t/srv/captures/s-1.dashcam\t{reason}\tGET /\t1006\t4711")

@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub slow: Option<String>,
     /// The request that it is made for.
     pub fired: Option<Fired>,
+    /// It reaches back to here, if that is longer ago than the setting `window`.
+    pub reaches_ns: Option<u64>,
     /// The receiver waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }

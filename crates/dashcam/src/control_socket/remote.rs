@@ -244,7 +244,9 @@ impl Client {
             }
             Ok(Request::Snap(reason)) => {
                 let (done, result) = sync_channel(1);
-                asked.queue.post(Job { reason, slow: None, fired: None, done: Some(done) });
+                let done = Some(done);
+                let job = Job { reason, slow: None, fired: None, reaches_ns: None, done };
+                asked.queue.post(job);
                 self.until_ns = now + CAPTURE_NS;
                 self.state = State::Saving(result);
             }

@@ -364,7 +364,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
     };
     let (done, result) = sync_channel(1);
     let (reason, done) = (reason.to_owned(), Some(done));
-    parts.queue.post(Job { reason, slow: None, fired: None, done });
+    parts.queue.post(Job { reason, slow: None, fired: None, reaches_ns: None, done });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),

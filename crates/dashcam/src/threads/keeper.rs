@@ -165,7 +165,8 @@ fn save(
         config.to_mut().slow.text.clone_from(slow);
     }
     let config = &*config;
-    let since_ns = begin_ns.saturating_sub(config.window_ns);
+    let window_ns = begin_ns.saturating_sub(config.window_ns);
+    let since_ns = job.reaches_ns.map_or(window_ns, |reaches_ns| reaches_ns.min(window_ns));
     let standing = meta::standing(config, &recording.runtime, &recording.sources.list());
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = stats::json(&recording.sampler, queue, start_ns, config.budget_percent);

@@ -15,7 +15,7 @@ use format::region::losses;
 use recorder::{Fate, OpenRequest, Recorder};
 use settings::{AtExit, Config};
 use sys::signal::usr2_came;
-use trigger::{decayed, show_ns, Crowd, Firing, Gate, Quota, Timing, Why};
+use trigger::{decayed, took_text, Crowd, Firing, Gate, Quota, Timing, Why};
 
 use crate::captures::queue::{Fired, Job, Queue};
 use crate::lock::lock;
@@ -29,6 +29,9 @@ use crate::triggers::signal::signal_source;
 /// Waiting for the request that fired to end, at most.
 const PATIENCE_NS: u64 = 10_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// The last capture begins this long before the requests that it is made for, so that there are
+/// normal ones to compare with.
+const BEFORE_OWED_NS: u64 = 10 * SECOND_NS;
 /// Ids of firings that no request made; a request's never reach so far.
 const NO_REQUEST: u64 = 1 << 63;
 const NO_METRIC_REQUEST: u64 = NO_REQUEST | 1 << 62;
@@ -215,7 +218,7 @@ impl Triggers {
         // While the capture of the one before is on its way, another one wants the same.
         let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
         if usr2_came() && !self.signalled.as_ref().is_some_and(waits) {
-            self.signalled = Some(self.send("signal: SIGUSR2".to_owned(), None));
+            self.signalled = Some(self.send("signal: SIGUSR2".to_owned(), None, None));
         }
     }
 
@@ -349,18 +352,18 @@ impl Triggers {
         let cause = cause(&firing);
         let text = self.cause_text(&firing);
         lock(&self.alarms.repeats).captured(cause, &text, now);
-        let said = self.send(self.reason(&firing), self.fired(&firing));
+        let said = self.send(self.reason(&firing), self.fired(&firing), None);
         self.making.push(Making { number: self.number, cause, due_ns: now, said });
         self.number += 1;
         self.captured_ns = now;
     }
 
-    fn send(&self, reason: String, fired: Option<Fired>) -> Said {
+    fn send(&self, reason: String, fired: Option<Fired>, reaches_ns: Option<u64>) -> Said {
         // A capture is judged by the rules it was made under.
         let slow =
             (self.factor < 1.0).then(|| self.config.slow.rules.scaled(self.factor).to_string());
         let (done, said) = sync_channel(1);
-        self.queue.post(Job { reason, slow, fired, done: Some(done) });
+        self.queue.post(Job { reason, slow, fired, reaches_ns, done: Some(done) });
         said
     }
 
@@ -376,7 +379,7 @@ impl Triggers {
     fn reason(&self, firing: &Firing) -> String {
         let recorder = self.recording.recorder;
         let name = |id| recorder.limits().name_text(id).unwrap_or("a request");
-        let took = show_ns(firing.took_ns / 1_000_000 * 1_000_000);
+        let took = took_text(firing.took_ns);
         let fallen = match self.factor < 1.0 {
             true => format!(" (limits fell to {:.1} % in a quiet time)", self.factor * 100.0),
             false => String::new(),
@@ -451,11 +454,16 @@ impl Triggers {
                 format!("crash: ended by an uncaught {kind}")
             }
             (AtExit::Always, None) => "exit: recording ends".to_owned(),
-            _ if owed > 0 => format!("exit: {owed} slow requests since the last capture"),
+            _ if owed.count > 0 => {
+                let (count, s) = (owed.count, if owed.count == 1 { "" } else { "s" });
+                format!("exit: {count} slow request{s} since the last capture")
+            }
             _ => return,
         };
+        // They may have been longer ago than the window, while their records are still in the box.
+        let reaches_ns = owed.from_ns.map(|from_ns| from_ns.saturating_sub(BEFORE_OWED_NS));
         // Nobody is left to hear of it.
-        self.send(reason, None);
+        self.send(reason, None, reaches_ns);
     }
 }
 

@@ -117,3 +117,21 @@ fn a_cause_that_was_captured_lately_is_counted_and_not_captured_again() {
     assert!(trigger.capture(3_700_000, Some((0, true))).is_some(), "an hour later");
     assert!(trigger.alarms.repeated().contains("metric: depth>100"));
 }
+
+#[test]
+fn the_last_capture_reaches_back_to_the_slow_requests_that_are_in_none() {
+    let mut trigger = Loop::new(&[("slow", "100ms"), ("window", "5s"), ("cooldown", "10s")]);
+    let slow = |request, at_s: u64| {
+        let (took_ns, at_ns) = (2 * SECOND_NS, at_s * SECOND_NS);
+        Firing { request, name: 0, took_ns, why: Why::Ended, at_ns }
+    };
+    trigger.triggers.gate.slow(slow(1, 1_000));
+    assert!(trigger.pass(2_000, None).is_some());
+    trigger.triggers.gate.slow(slow(2, 1_004));
+    trigger.triggers.last_words();
+    let Next::Job(job) = trigger.queue.next(Duration::ZERO, || true, || false) else {
+        panic!("no capture at the end");
+    };
+    assert_eq!(job.reason, "exit: 1 slow request since the last capture");
+    assert_eq!(job.reaches_ns, Some(992 * SECOND_NS), "10 s before it began, not the window");
+}
