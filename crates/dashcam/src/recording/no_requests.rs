@@ -146,8 +146,10 @@ pub(crate) fn line(finding: &Finding, names: &Names<'_>) -> String {
 fn of_child(child: &Below) -> String {
     let address = child.listens.as_deref().unwrap_or("?");
     let remedy = match child.is_in_the_run {
-        true => format!("start with DASHCAM_CHILDREN=on, or `dashcam attach {}` now", child.pid),
-        false => format!("`dashcam attach {}` records it", child.pid),
+        true => {
+            format!("start with DASHCAM_CHILDREN=on, or `dashcam attach {} --tree` now", child.pid)
+        }
+        false => format!("`dashcam attach {} --tree` records it", child.pid),
     };
     format!(
         "no request has begun: the server is another program below this one, which is not \
@@ -358,10 +360,10 @@ mod tests {
             line(&Finding::Child(child()), &python),
             "no request has begun: the server is another program below this one, which is not \
              recorded: python3 uvicorn (process 9) listens on 127.0.0.1:5000; start with \
-             DASHCAM_CHILDREN=on, or `dashcam attach 9` now"
+             DASHCAM_CHILDREN=on, or `dashcam attach 9 --tree` now"
         );
         let outside = Finding::Child(Below { is_in_the_run: false, ..child() });
-        assert!(line(&outside, &python).ends_with("; `dashcam attach 9` records it"));
+        assert!(line(&outside, &python).ends_with("; `dashcam attach 9 --tree` records it"));
     }
 
     #[test]
