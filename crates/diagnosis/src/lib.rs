@@ -68,6 +68,6 @@ pub use order::Order;
 pub use render::explanation_text::to_explanation;
 pub use render::json::to_json;
 pub use render::markdown::{escaped, to_markdown};
-pub use render::screen::{to_screen, Screen};
+pub use render::screen::{to_screen, wrapped, Screen};
 pub use render::text::to_text;
-pub use wording::{ms_text, thousands};
+pub use wording::{counted, ms_text, thousands};

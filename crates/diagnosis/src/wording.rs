@@ -50,7 +50,7 @@ pub fn ns_text(ns: u64) -> String {
 }
 
 /// So many of them, in words: "1 request", "4,812 requests".
-pub(crate) fn counted(n: usize, what: &str) -> String {
+pub fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 

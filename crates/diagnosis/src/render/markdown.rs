@@ -7,10 +7,10 @@
 
 use std::fmt::Write;
 
-use super::text::{closing, failed, has_advice, headline, when};
+use super::text::{closing, failed, has_advice, headline, sources, when};
 use crate::cause::Cause;
 use crate::finding::{Diagnosis, Finding};
-use crate::wording::thousands;
+use crate::wording::{ms_text, thousands};
 
 /// The verdict as Markdown; `file` is the capture's path.
 pub fn to_markdown(diagnosis: &Diagnosis<'_>, file: &str) -> String {
@@ -47,6 +47,13 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     let (cause, share, sure) = (f.cause.text(), f.share * 100.0, f.confidence.text());
     let _ = writeln!(out, "\n### {rank}. {cause}: {share:.0} % of the excess, {sure}\n");
     let _ = writeln!(out, "{}.", escaped(&f.summary));
+    let sources = sources(d, f);
+    if !sources.is_empty() {
+        out.push('\n');
+    }
+    for (at, line) in sources {
+        let _ = writeln!(out, "- {}: {}", code(&at), code(&line));
+    }
     if !f.path.is_empty() && !matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         let calls = f.path.iter().map(|name| code(&format!("{name}()")));
         let request = f.called_by_request.then(|| code(&f.request));
@@ -65,9 +72,12 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         let _ = writeln!(out, "| waited for | {} |", cell(target));
     }
     for e in &f.evidence {
-        let value = (e.value * 100.0).round() / 100.0;
-        let unit = if e.unit == "count" { String::new() } else { format!(" {}", escaped(e.unit)) };
-        let _ = writeln!(out, "| {} | {value}{unit} |", escaped(&e.what));
+        let value = match e.unit {
+            "ms" => ms_text(e.value),
+            "count" => ((e.value * 100.0).round() / 100.0).to_string(),
+            unit => format!("{} {}", (e.value * 100.0).round() / 100.0, escaped(unit)),
+        };
+        let _ = writeln!(out, "| {} | {value} |", escaped(&e.what));
     }
     let _ = writeln!(out, "| fingerprint | {} |", cell(&f.fingerprint));
     if !f.missing.is_empty() {
@@ -92,7 +102,7 @@ fn rest(out: &mut String, d: &Diagnosis<'_>) {
         let _ = writeln!(text, "The capture is damaged: {damage}.");
     }
     if !text.is_empty() {
-        let _ = writeln!(out, "\n### What else was looked at, and what was missing\n");
+        let _ = writeln!(out, "\n### What else was examined, and what was missing\n");
         for line in text.lines() {
             let _ = writeln!(out, "- {}", escaped(line));
         }

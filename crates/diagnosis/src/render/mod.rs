@@ -8,4 +8,5 @@ pub(crate) mod json_values;
 pub(crate) mod markdown;
 pub(crate) mod metric_series;
 pub(crate) mod screen;
+pub(crate) mod source_line;
 pub(crate) mod text;

@@ -8,8 +8,8 @@
 
 use analysis::frames::Place;
 
-use super::metric_series;
 use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
+use super::{metric_series, source_line};
 use crate::finding::{Confidence, Diagnosis, Finding};
 use crate::wording::{plain, thousands};
 
@@ -128,17 +128,10 @@ impl Page {
 
     /// The line of a place, if the capture has it: cut, not wrapped.
     fn source(&mut self, d: &Diagnosis<'_>, place: Option<&Place>) {
-        let found = place.and_then(|place| d.capture.source_of(&place.file, place.line));
-        let Some((source, line)) = found.and_then(|found| Some((found, found.own_line()?))) else {
-            return;
-        };
-        let line = escaped(line.trim());
-        if line.is_empty() {
-            return;
-        }
-        let note = if source.changed { " (the file has changed since)" } else { "" };
+        let Some((line, changed)) = source_line::of(d.capture, place) else { return };
+        let note = source_line::note(changed);
         let room = self.screen.columns.max(LEAST) - LABEL - 3 - note.len();
-        self.fact("", &format!("{}{note}", cut(&line, room)), Style::Faint);
+        self.fact("", &format!("{}{note}", source_line::cut(&line, room)), Style::Faint);
     }
 
     /// One fact, wrapped beside its label.
@@ -175,26 +168,8 @@ impl Page {
     }
 }
 
-/// Without control characters: a tab is a space, others are shown as they are written in code.
-fn escaped(line: &str) -> String {
-    let shown = |c: char| match c {
-        '\t' => " ".to_owned(),
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    line.chars().map(shown).collect()
-}
-
-/// At most this many characters; what is left out is an ellipsis.
-fn cut(text: &str, room: usize) -> String {
-    match text.chars().count() > room {
-        true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
-        false => text.to_owned(),
-    }
-}
-
 /// The words of a text in lines of at most this many characters; a longer word is a line.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
     let mut lines: Vec<String> = Vec::new();
     let mut room = 0;
@@ -218,12 +193,6 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_source_is_one_line_of_plain_text() {
-        assert_eq!(escaped("if a:\tb(\"\u{1b}[31m\")"), "if a: b(\"\\u{1b}[31m\")");
-        assert_eq!((cut("abcdef", 4), cut("abcd", 4)), ("abc…".into(), "abcd".into()));
-    }
 
     #[test]
     fn lines_are_full_and_not_longer_than_asked() {

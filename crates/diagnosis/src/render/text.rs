@@ -8,7 +8,7 @@ use analysis::thresholds;
 use capture::read::{Capture, MetricRow, Text};
 use format::metric::Numbers;
 
-use super::metric_series;
+use super::{metric_series, source_line};
 use crate::cause::Cause;
 use crate::finding::{Confidence, Diagnosis, Finding, Suspect};
 use crate::wording::{counted, ms_text, ns_text, plain, thousands};
@@ -110,6 +110,9 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         plain(&f.summary),
         plain(&reached(f))
     );
+    for (place, line) in sources(d, f) {
+        let _ = writeln!(out, "   {}: {line}", plain(&place));
+    }
     let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));
     let _ = writeln!(
         out,
@@ -133,6 +136,25 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     if has_advice(f) {
         let _ = writeln!(out, "   Advice: {}", f.advice);
     }
+}
+
+/// Characters of a line of source.
+const SOURCE: usize = 160;
+
+/// The place of a finding and that of its culprit, each with its line of source, if the capture has
+/// it.
+pub(crate) fn sources(d: &Diagnosis<'_>, f: &Finding) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for place in [&f.place, &f.culprit].into_iter().flatten() {
+        let file = place.file.rsplit('/').next().unwrap_or(&place.file);
+        let at = format!("{file}:{}", place.line);
+        let Some((line, changed)) = source_line::of(d.capture, Some(place)) else { continue };
+        if found.iter().all(|(known, _)| *known != at) {
+            let line = source_line::cut(&line, SOURCE);
+            found.push((at, line + source_line::note(changed)));
+        }
+    }
+    found
 }
 
 /// `Part of this, elsewhere: 22 % at accounts.py:8 balance(), 10 % at ...`; None where all waited
