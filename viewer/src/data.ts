@@ -167,10 +167,11 @@ export class Book {
     return this.name(this.data.frames.function[frame]);
   }
 
-  /** `geocache.py:41`. */
+  /** `geocache.py:41`; the file alone of native code whose line is not known. */
   place(frame: number): string {
     const { file, line } = this.data.frames;
-    return `${this.name(file[frame]).split("/").pop()}:${line[frame]}`;
+    const name = this.name(file[frame]).split("/").pop()!;
+    return line[frame] === 0 ? name : `${name}:${line[frame]}`;
   }
 
   /** The innermost frame of the program's own code, else of a library, else any; -1 without. */

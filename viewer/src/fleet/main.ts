@@ -10,6 +10,8 @@ import {
 
 const ROW = 14;
 const NAMES = 190;
+/** Columns that a trend and the heat map have room for at least: one hour is not as wide as the page. */
+const ROOM = 24;
 const SVG = "http://www.w3.org/2000/svg";
 
 const fleet = JSON.parse(document.getElementById("data")!.textContent!) as Fleet;
@@ -25,13 +27,23 @@ function time(ms: number): string {
 }
 
 function named(cause: Cause): string {
-  return [cause.service, cause.cause, cause.place].filter(Boolean).join("  ");
+  return [cause.service, cause.cause, cause.place].filter(Boolean).join(" · ");
+}
+
+/** `2 of 3 hosts`, `1 of 1 host`. */
+function counted(all: number, what: string, some: string): string {
+  return `${some}${count(all)} ${what}${all === 1 ? "" : "s"}`;
+}
+
+/** The width of a column of the heat map. */
+function cellWidth(): number {
+  return (sheet.width - NAMES) / Math.max(columns(fleet), ROOM);
 }
 
 /** A trend as bars; each has its time and amount as its title. */
 function sparkline(values: Float64Array): SVGElement {
   const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${values.length} 20`);
+  svg.setAttribute("viewBox", `0 0 ${Math.max(values.length, ROOM)} 20`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("class", "trend");
   svg.setAttribute("role", "img");
@@ -72,8 +84,8 @@ function row(cause: Cause, at: number): HTMLElement {
   const button = h("button", { "aria-pressed": "false", onclick: () => choose(chosen === at ? null : at) },
     h("strong", {}, `${at + 1}. ${named(cause)}: ${percent(cause.share)}${reach} of the excess (${duration(cause.excess_ns)})`),
     h("span", {}, cause.summary),
-    h("span", {}, `${cause.requests.join(", ")}; ${rate}${count(cause.hosts)} of ${count(cause.hosts_of_service)} hosts; `
-      + `confirmed in ${count(cause.confirmed)} of ${count(cause.captures)} captures`));
+    h("span", {}, `${cause.requests.join(", ")}; ${rate}${counted(cause.hosts_of_service, "host", `${count(cause.hosts)} of `)}; `
+      + `confirmed in ${counted(cause.captures, "capture", `${count(cause.confirmed)} of `)}`));
   button.append(sparkline(allTrends[at]), interval(cause));
   return h("li", { class: "cause" }, button);
 }
@@ -104,7 +116,7 @@ function capture(at: number, what: string): HTMLElement {
 function choose(at: number | null): void {
   chosen = at;
   [...list.querySelectorAll("button")].forEach((button, i) => button.setAttribute("aria-pressed", String(i === at)));
-  if (at === null) fill(detail, h("p", { class: "report" }, "Choose a cause, or a field of the map."));
+  if (at === null) fill(detail, h("p", { class: "report" }, "Choose a cause for its versions and its worst capture, or a field of the map below."));
   else {
     const cause = fleet.causes[at];
     const rest = cause.rest_ns > 0 ? `${duration(cause.rest_ns)} of it are beyond this page's cells.` : "";
@@ -128,7 +140,7 @@ function map(): void {
 function draw(): void {
   const { context, width } = sheet;
   const palette = colours();
-  const cell = (width - NAMES) / columns(fleet);
+  const cell = cellWidth();
   context.fillStyle = palette.paper;
   context.fillRect(0, 0, width, shown.hosts.length * ROW + 20);
   context.font = "11px system-ui, sans-serif";
@@ -150,11 +162,12 @@ function draw(): void {
   context.fillStyle = palette.soft;
   const [first, last] = [time(columnBegins(fleet, 0)), time(columnBegins(fleet, columns(fleet)))];
   context.fillText(`${first} UTC`, NAMES, shown.hosts.length * ROW + 10);
-  context.fillText(last, width - context.measureText(last).width, shown.hosts.length * ROW + 10);
+  const ends = Math.max(NAMES + columns(fleet) * cell, NAMES + context.measureText(`${first} UTC   ${last}`).width);
+  context.fillText(last, ends - context.measureText(last).width, shown.hosts.length * ROW + 10);
 }
 
 sheet.canvas.addEventListener("click", (event) => {
-  const cell = (sheet.width - NAMES) / columns(fleet);
+  const cell = cellWidth();
   const [at, column] = [Math.floor(event.offsetY / ROW), Math.floor((event.offsetX - NAMES) / cell)];
   const ns = shown.excess_ns[at]?.[column] ?? 0;
   if (ns <= 0) return;

@@ -13,7 +13,7 @@ export function stackList(book: Book, stack: number): HTMLElement {
   const frames = book.frames(stack);
   if (frames.length === 0) return inspectText("No stack was seen.");
   const { owner, file, line } = book.data.frames;
-  const item = (f: number) => h("li", { class: `owner${owner[f]}`, title: `${book.name(file[f])}:${line[f]}` },
+  const item = (f: number) => h("li", { class: `owner${owner[f]}`, title: book.name(file[f]) + (line[f] === 0 ? "" : `:${line[f]}`) },
     h("span", {}, book.functionName(f)), " ", h("code", {}, book.place(f)),
     book.source(f) !== "" && h("code", { class: "here" }, book.source(f)));
   const inside = frames.length - handlerAt([...frames].reverse(), owner);

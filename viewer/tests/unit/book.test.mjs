@@ -78,3 +78,8 @@ test("spans and events are in order, below the spans that contain them", () => {
   const shown = items(book, 0).map((i) => `${i.depth} ${i.name} ${i.begin}+${i.length}${i.error ? " error" : ""}${i.more && ` ${i.more}`}`);
   assert.deepEqual(shown, ["0 read 10+50", "1 lock 20+10 error", "2 log 25+0 text=well", "0 read 70+5"]);
 });
+
+test("a place of native code without a line is its file", () => {
+  const book = new Book(data([]));
+  assert.deepEqual([book.place(0), book.place(2)], ["app.py:3", "c.so"]);
+});
