@@ -32,7 +32,7 @@ mod process;
 pub use files::{shared_log, whole_file, whole_folder};
 pub(crate) use forksafe::latch;
 pub use forksafe::{addresses, cell, claim, nap, shelf, turns};
-pub use memory::{barrier, map, mapped, mem, reserve, room};
+pub use memory::{barrier, map, mapped, mem, own_stack, reserve, room};
 pub use net::{connecting, local, send, socket};
 pub(crate) use proc::kept;
 pub use proc::{
@@ -40,5 +40,5 @@ pub use proc::{
 };
 pub use process::{
     detached, exit, fork, library, ours, own_table, own_threads, random, signal, stay, stderr,
-    streams, thread, tracee,
+    streams, thread, tracee, waker,
 };

@@ -96,15 +96,19 @@ impl Reader {
     /// Finds out which mechanism works here. Must be called in the process that will be read, and
     /// again after a fork.
     pub fn new() -> io::Result<Reader> {
-        for how in [How::Push, How::Pull] {
-            let reader = Reader { home: Mark::new(), how };
-            if reader.works().is_ok() {
-                return Ok(reader);
-            }
+        if let Some(reader) = Reader::by_call() {
+            return Ok(reader);
         }
         let reader = Reader { home: Mark::new(), how: How::File(File::open("/proc/self/mem")?) };
         reader.works()?;
         Ok(reader)
+    }
+
+    /// The same by a system call alone, without a descriptor: for threads of the host. None: this
+    /// process may not use those calls.
+    pub fn by_call() -> Option<Reader> {
+        let readers = [How::Push, How::Pull].map(|how| Reader { home: Mark::new(), how });
+        readers.into_iter().find(|reader| reader.works().is_ok())
     }
 
     /// Reads another process: `folder` is its folder in /proc. Errors: no right to trace it

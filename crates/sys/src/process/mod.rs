@@ -9,6 +9,7 @@
 //! | signal | SIGUSR2 as a request |
 //! | stderr, streams | the process's stderr; which of the three streams it was started without |
 //! | detached, tracee | a command beside the host; another process, stopped for a while |
+//! | waker | a waker of async code that reports its clones |
 //! | library, random | the file of this code; a number that no other process has |
 //!
 //! What it promises: signals, children, exit codes, descriptors and stacks of the host are what
@@ -29,3 +30,4 @@ pub mod stderr;
 pub mod streams;
 pub mod thread;
 pub mod tracee;
+pub mod waker;
