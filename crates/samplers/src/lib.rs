@@ -6,5 +6,6 @@
 
 pub mod by_tid;
 pub mod native_stacks;
+pub mod native_tasks;
 pub mod python_stacks;
 pub mod switches;

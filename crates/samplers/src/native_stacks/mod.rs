@@ -34,6 +34,7 @@ mod word;
 
 use std::collections::HashMap;
 use sys::mem::Reader;
+use sys::own_stack::Registers;
 use sys::perf::{Seen, STACK_BYTES};
 
 use call::{ends_in_call, BEFORE};
@@ -209,6 +210,24 @@ impl NativeStacks {
         let link = if inside { distance as u32 / 8 + 1 } else { 0 };
         out.push(Frame { site: NO_SITE, gap: 0, link, interrupted: false });
         self.keep(mem, (seen.sp, 0, stack.len() >= STACK_BYTES), &mut outcome, out);
+        outcome
+    }
+
+    /// The same of a stack that a thread copied itself (`native_tasks`), where the innermost frame
+    /// is kept as a site.
+    pub fn read_copied(
+        &mut self,
+        mem: &Reader,
+        (at, now_ns): (Registers, u64),
+        stack: &[u8],
+        out: &mut Vec<Frame>,
+    ) -> Outcome {
+        let seen = Seen { t_ns: now_ns, pc: at.pc, sp: at.sp, fp: at.fp };
+        let mut outcome = self.read_running(mem, &seen, stack, out);
+        let site = self.site_of(mem, at.pc, &mut outcome);
+        if let (Some(innermost), Some(site)) = (out.first_mut(), site) {
+            innermost.site = site;
+        }
         outcome
     }
 
