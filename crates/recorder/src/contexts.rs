@@ -5,6 +5,9 @@
 //! (`OpenTable`); when one is entered again, the time between is recorded if the sampler saw the
 //! request's task meanwhile: only then does it say how long something was awaited.
 //!
+//! A native task (`dashcam::api::watch`) is suspended from the end of a poll to the next one, which
+//! may be on another thread; its watch reports both.
+//!
 //! What it promises: a time is recorded only if every switch in it was reported. Records are no
 //! more than samples of tasks. Missing on purpose: a suspension that has not ended.
 
@@ -44,6 +47,25 @@ pub fn context_switched(left: u64, entered: u64) {
         if out_ns >= SEEN_SINCE_NS.load(Ordering::Relaxed) {
             append(&Suspension { out_ns, in_ns: now, request: entered }.encode(), now);
         }
+    }
+}
+
+/// The native task of `request` is suspended from `now_ns` on: its poll has ended. Cost: two loads
+/// and a store.
+#[inline]
+pub fn task_left(request: u64, now_ns: u64) {
+    if let Some(recorder) = current() {
+        recorder.open_requests().task_left(request, now_ns);
+    }
+}
+
+/// It is polled again, by whichever thread.
+#[inline]
+pub fn task_entered(request: u64) {
+    let Some(recorder) = current().filter(|_| is_on()) else { return };
+    let now = sys::clock::now_ns();
+    if let Some(out_ns) = recorder.open_requests().task_entered(request) {
+        append(&Suspension { out_ns, in_ns: now, request }.encode(), now);
     }
 }
 

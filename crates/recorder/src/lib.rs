@@ -31,7 +31,7 @@ mod thread;
 pub mod traces;
 mod twice;
 
-pub use contexts::{context_switch_missed, context_switched};
+pub use contexts::{context_switch_missed, context_switched, task_entered, task_left};
 pub use current::{current, is_on, on_epoch, on_epoch_or, pause, resume, sleep};
 pub use failures::{
     ask_postponed, set_predicate, Ended, ErrorJudge, Failures, Predicate, Recorded, ERROR_RULES,

@@ -79,6 +79,15 @@ struct Slot {
     helpers: [AtomicU32; HELPERS],
 }
 
+impl Slot {
+    /// Code of its request runs again. Since when none ran, if the task was sampled since.
+    fn entered(&self) -> Option<u64> {
+        let left_ns = self.left_ns.load(Ordering::Relaxed);
+        self.left_ns.store(0, Ordering::Relaxed);
+        (left_ns != 0 && self.sampled_ns.load(Ordering::Relaxed) >= left_ns).then_some(left_ns)
+    }
+}
+
 /// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
 const NO_TASK: u64 = 1;
 
@@ -183,6 +192,42 @@ impl OpenTable {
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
 
+    /// Stores the task that works for a request on an event loop. False: there is another already,
+    /// or the request is on none.
+    pub fn take_task(&self, id: u64, task: u64) -> bool {
+        let Some(slot) = self.slot(id) else { return false };
+        let (was, order) = (NO_TASK, Ordering::Relaxed);
+        // Relaxed: as `set_task`.
+        slot.on_loop.compare_exchange(was, task.max(NO_TASK), order, order).is_ok()
+    }
+
+    /// The task no longer works for the request.
+    pub fn give_task_back(&self, id: u64, task: u64) {
+        let Some(slot) = self.slot(id) else { return };
+        let order = Ordering::Relaxed;
+        // Relaxed: as `set_task`. It fails where another task works for the request.
+        let _ = slot.on_loop.compare_exchange(task, NO_TASK, order, order);
+    }
+
+    /// The task of a request is suspended from `now_ns` on, on whichever thread.
+    pub(crate) fn task_left(&self, id: u64, now_ns: u64) {
+        if let Some(slot) = self.slot(id) {
+            slot.left_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// It is polled again. Since when it was suspended, if it was sampled since.
+    pub(crate) fn task_entered(&self, id: u64) -> Option<u64> {
+        Slot::entered(self.slot(id)?)
+    }
+
+    /// Whether the task of a request is suspended, and was sampled since.
+    pub fn is_sampled(&self, id: u64) -> bool {
+        let Some(slot) = self.slot(id) else { return false };
+        let left_ns = slot.left_ns.load(Ordering::Relaxed);
+        left_ns != 0 && slot.sampled_ns.load(Ordering::Relaxed) >= left_ns
+    }
+
     /// Stores that the sampler wrote at `now_ns` what the request's task awaits.
     pub fn task_sampled(&self, id: u64, now_ns: u64) {
         if let Some(slot) = self.slot(id) {
@@ -200,10 +245,7 @@ impl OpenTable {
     /// The calling thread enters a context of the request. Since when the request's task was
     /// suspended, if it was sampled since.
     pub(crate) fn context_entered(&self, id: u64) -> Option<u64> {
-        let slot = self.on_own_loop(id)?;
-        let left_ns = slot.left_ns.load(Ordering::Relaxed);
-        slot.left_ns.store(0, Ordering::Relaxed);
-        (left_ns != 0 && slot.sampled_ns.load(Ordering::Relaxed) >= left_ns).then_some(left_ns)
+        Slot::entered(self.on_own_loop(id)?)
     }
 
     /// The slot of a request on an event loop of the calling thread.
