@@ -40,7 +40,7 @@ const LEFT_NS: usize = 3;
 const BYTES: usize = 4;
 const COUNT: usize = 5;
 
-/// What a task awaits, for the sampler. Its address is its identity: keep it where it does not move.
+/// What a task awaits, for the sampler. Its address is its identity: it must not move.
 #[repr(C, align(64))]
 pub struct TaskCell {
     /// Written by the thread that polls the task. Relaxed but for the version: see `suspended`.

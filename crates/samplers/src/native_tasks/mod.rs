@@ -20,8 +20,8 @@
 //! | the mailbox of wakers | `Woken`: thread, request, stack | bytes | x86-64 |
 //!
 //! What it promises: a cell that is gone or changes is noticed and not used. Memory is bounded by
-//! task (`MOST_BYTES`), by process (`MOST_KEPT_BYTES`) and in the mailbox. Missing on purpose: tasks
-//! of no request, and a future that waits without cloning its waker in that poll.
+//! task (`MOST_BYTES`), by process (`MOST_KEPT_BYTES`) and in the mailbox. Missing on purpose:
+//! tasks of no request, and a future that waits without cloning its waker in that poll.
 
 mod cell;
 mod woken;

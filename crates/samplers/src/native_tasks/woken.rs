@@ -1,8 +1,8 @@
 //! The mailbox of wakers: the stacks of threads that ended the await of a late request's task.
 //!
-//! How it works: whoever wakes such a task copies the innermost part of its own stack into a free
-//! place of a fixed list; the sampler takes it in its next pass. A thread's stack ends where it
-//! likes, so it is copied by guarded reads.
+//! How it works: a thread that wakes such a task copies the innermost part of its own stack to a
+//! free place of a fixed list; the sampler takes it in its next pass. A thread's stack ends where
+//! it likes, so it is copied by guarded reads.
 //!
 //! What it promises: no thread waits here: a place that another thread uses at this instant (or
 //! used when the process forked) is passed over, and if all are full the waker is not known.
