@@ -8,6 +8,7 @@
 //!  codes    name (32) | file (32), flags (`INNER`)                            2 words each
 //!  nodes    parent (32) | code (32), line                                     2 words each
 //!  samples  tid (32) | stack (32), t: the stack of that thread's sample       2 words each
+//!           0   (32) | stack (32), stack of STCK: that of awaits with the latter
 //!  wakings  tid (32) | stack (32), t: of the waker of that thread             2 words each
 //!  renamed  id in NAME (32) | own name (32): the name is that text            1 word each
 //!  names    as in the chunk NAME; codes and `renamed` count in these, from 0
@@ -22,6 +23,9 @@ use crate::block::{pack_pair, unpack_pair};
 
 /// Set in the id of a node of this chunk.
 pub const OWN: u32 = 1 << 31;
+/// The thread of a sample's row that stands for a stack of the table, whose id is in place of the
+/// time: awaits with that stack have the row's.
+pub const OF_TABLE: u32 = 0;
 /// Flag of a code: native code that an interpreter's frame called.
 pub const INNER: u32 = 1;
 /// Words in front of the rows.

@@ -142,6 +142,8 @@ await_kinds! {
     Resolve = 12, "resolve";
     /// A child process.
     Child = 13, "child process";
+    /// A future of a native async runtime; its stack says what it waits for.
+    Native = 14, "native future";
 }
 
 /// How the holder of a lock became known; a byte beside the wait kind.
@@ -161,6 +163,8 @@ pub enum HolderSource {
     /// That thread holds nothing: its end is waited for, and the object whose `join` was called
     /// names it. Measured.
     Joined = 4,
+    /// What `holder` stands for woke the task: it ended the wait. Measured.
+    Woke = 5,
 }
 
 impl HolderSource {
@@ -171,6 +175,7 @@ impl HolderSource {
             2 => HolderSource::WithBlock,
             3 => HolderSource::Refers,
             4 => HolderSource::Joined,
+            5 => HolderSource::Woke,
             _ => HolderSource::None,
         }
     }
@@ -178,6 +183,9 @@ impl HolderSource {
 
 /// The await of a task at one instant: its own frames and those of the tasks that await it, up to
 /// the request. A request that awaits several tasks has several records at the same instant.
+///
+/// With `how` = `Woke` and `request` = 0 it is the thread that woke a task, at that time: `stack`
+/// is its stack, `target` its tid, `holder` the request it worked for, 0 none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Await {
     /// When it was observed.

@@ -334,6 +334,6 @@ fn by_kind(row: &Await) -> Doing {
         AwaitKind::Running | AwaitKind::Ready => Doing::Computed,
         // What a client library waits in, with a single socket behind it.
         AwaitKind::Future | AwaitKind::Event if row.target & TARGET_IS_NAME != 0 => Doing::Peer,
-        AwaitKind::Future | AwaitKind::Event => Doing::Unseen,
+        AwaitKind::Future | AwaitKind::Event | AwaitKind::Native => Doing::Unseen,
     }
 }

@@ -131,6 +131,7 @@ fn source(source: HolderSource) -> &'static str {
         HolderSource::WithBlock => "a with block of its",
         HolderSource::Refers => "its code, which refers to it",
         HolderSource::Joined => "the Thread object that is joined",
+        HolderSource::Woke => "its own report",
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) fn holder_source<'a>(source: HolderSource) -> Cell<'a> {
         HolderSource::WithBlock => Cell::Text("with block"),
         HolderSource::Refers => Cell::Text("refers to it"),
         HolderSource::Joined => Cell::Text("joined"),
+        HolderSource::Woke => Cell::Text("woke it"),
     }
 }
 

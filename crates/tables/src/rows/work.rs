@@ -129,7 +129,8 @@ pub(crate) const AWAITS: Table = Table {
         maybe(
             "holder_source",
             Kind::Text,
-            "How that is known: `owner field`, `with block`, or `refers to it`",
+            "How that is known: `owner field`, `with block`, `refers to it`, or `woke it` (a native \
+             task's waker)",
         ),
         maybe("timeout_ns", Kind::Int, "Time limit of the await"),
     ],
