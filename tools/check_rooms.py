@@ -62,7 +62,7 @@ HOST_MAY_LINK = {"libc", "crc32fast"}
 # Further dependencies of a single room.
 MAY_LINK = {
     "python": {"pyo3"},
-    "tracing-layer": {"tracing", "tracing-subscriber"},
+    "tracing-layer": {"tracing", "tracing-subscriber", "pin-project-lite"},
     "metrics-facade": {"metrics-rs"},
     "export": {"prost", "flate2"},
     "view": {"miniz_oxide"},

@@ -59,6 +59,7 @@ pub use api::traces::{
     continue_trace, record_span_ids, setting_is_on, this_thread, trace_id, trace_id_of,
     traceparent, traceparent_of, tracestate_of, SpanKey,
 };
+pub use api::watch::Watch;
 pub use api::when::{when, when_no_more};
 pub use control_socket::status::status_json;
 pub use exports::stream::{Stream, StreamConfig};

@@ -23,6 +23,7 @@
 
 mod figures;
 pub mod kernel;
+mod native_tasks;
 pub mod policy;
 mod sampler;
 mod settings;

@@ -30,6 +30,7 @@ use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::python_stacks::{PyThread, PythonStacks};
 
+use crate::native_tasks::NativeTasks;
 use crate::policy::budget::{Budget, Look, Need, Width};
 use crate::policy::choice::{choose, Random};
 use crate::policy::order::Order;
@@ -91,6 +92,7 @@ pub struct Sampler<W: World> {
     /// Indices into `open` of the requests past their usual time.
     overdue: Vec<usize>,
     suspensions: Suspensions,
+    native_tasks: NativeTasks,
     rest: Vec<u32>,
     chosen: Vec<u32>,
     order: Order,
@@ -143,6 +145,7 @@ impl<W: World> Sampler<W> {
             due: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
+            native_tasks: NativeTasks::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
             order: Order::default(),
@@ -377,7 +380,9 @@ impl<W: World> Sampler<W> {
         // Behind the threads: a task that moved since its thread was seen running says so itself.
         let (world, looker) = (&self.world, &mut self.looker);
         let seen = self.suspensions.look(world, looker, &self.open, &self.overdue, most, poor);
-        self.world.figures().samples.fetch_add(seen, Ordering::Relaxed);
+        let requests = (&self.open[..], &self.overdue[..]);
+        let native = self.native_tasks.look(world, looker, requests, (most, poor));
+        self.world.figures().samples.fetch_add(seen + native, Ordering::Relaxed);
         self.looker.count_torn();
     }
 

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 use recorder::OpenRequest;
+use samplers::native_tasks::cell_of;
 use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
@@ -131,7 +132,7 @@ impl Suspensions {
         poor: bool,
     ) -> u64 {
         self.poor = poor;
-        let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
+        let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| is_of_python(r.task));
         let mut late: Vec<(u64, OpenRequest)> = with_task
             .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
             .collect();
@@ -342,7 +343,8 @@ impl Suspensions {
         let began_ns = world.thread_cpu_ns();
         self.tasks.clear();
         // Those of open requests first: they are the likely ones, and known without the set.
-        self.tasks.extend(open.iter().map(|r| r.task as usize).filter(|task| *task != 0));
+        let own = open.iter().map(|r| r.task).filter(|task| is_of_python(*task));
+        self.tasks.extend(own.map(|task| task as usize));
         self.tasks.truncate(MOST_TASKS);
         let set = TASKS.load(Ordering::Relaxed);
         if set != 0 {
@@ -429,6 +431,11 @@ fn append(sink: &impl Sink, request: u64, stood: &Stood, holder: Holder, now: u6
     };
     sink.append(&record.encode(), now);
     sink.recorder().open_requests().task_sampled(request, now);
+}
+
+/// Whether a request's task is an object of the interpreter's.
+fn is_of_python(task: u64) -> bool {
+    task != 0 && cell_of(task).is_none()
 }
 
 fn is_socket(kind: FdKind) -> bool {

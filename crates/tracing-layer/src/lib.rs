@@ -14,6 +14,9 @@
 //! an ERROR event in a span     the span is marked as failed
 //! ```
 //!
+//! A request's future that is instrumented by `Instrument` of this crate also records what it
+//! awaits, which spans alone do not show.
+//!
 //! What it promises: while nothing records, one load and a branch for each call. Otherwise no lock
 //! beside those of the `Registry`, and no memory except the span's own. Losses are counted: past 8
 //! fields or 64 bytes of text in `attributes_cut`, past 8192 callsites in `names_refused`.
@@ -34,6 +37,8 @@
 
 mod callsite;
 mod fields;
+mod instrument;
 mod layer;
 
+pub use instrument::{Instrument, Watched};
 pub use layer::Layer;

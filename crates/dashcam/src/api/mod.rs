@@ -6,4 +6,5 @@ pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod names;
 pub(crate) mod traces;
+pub(crate) mod watch;
 pub(crate) mod when;

@@ -14,6 +14,7 @@ use recorder::Recorder;
 use ring::Class;
 use samplers::native_stacks::{Frame, NativeStacks, FRAME_POINTER, MOST_SITES, NO_SITE};
 use sys::mem::Reader;
+use sys::own_stack::Registers;
 use sys::perf::Seen;
 use sys::task::TaskCall;
 
@@ -255,6 +256,21 @@ impl Native {
         }
         let stack = self.stack_id(recorder, python);
         sample.stack = if stack == 0 { python } else { stack };
+    }
+
+    /// The recorder's id of a stack that a thread copied itself; 0: there is no room, or stacks are
+    /// not wanted.
+    pub(crate) fn copied(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        at: (Registers, u64),
+        stack: &[u8],
+    ) -> u32 {
+        let Some(stacks) = &mut self.stacks else { return 0 };
+        let outcome = stacks.read_copied(mem, at, stack, &mut self.frames);
+        recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
+        self.stack_id(recorder, 0)
     }
 
     /// The recorder's id of the stack in `frames` (innermost first) inside the stack `outer` (0:
