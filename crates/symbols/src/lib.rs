@@ -19,6 +19,7 @@
 
 mod module;
 mod prologue;
+mod source;
 mod text;
 mod walk;
 
@@ -27,9 +28,10 @@ use std::collections::{BTreeSet, HashMap};
 use capture::read::{Capture, Code, StackNode};
 use format::record::TARGET_IS_NAME;
 use format::region::code_flag::{GAP_BITS, LINK_BITS, RUNNING};
-use format::symbols::{self, Placed, Symbols, OWN};
+use format::symbols::{self, Placed, Symbols, OF_TABLE, OWN};
 
 use module::{Line, Module, Step};
+use source::Source;
 use text::{clean, is_interpreter, is_recorder, is_runtime, is_system};
 use walk::{frames, Candidate, Leads};
 
@@ -37,6 +39,13 @@ use walk::{frames, Candidate, Leads};
 const MOST_WORDS: usize = 256;
 /// Prefix of the name of the function that runs Python code.
 const INTERPRETER_LOOP: &str = "_PyEval_EvalFrame";
+/// Functions of the recorder in which a thread copies its own stack (`sys::waker`, the facade's
+/// `watch`), and the ends of their files: with lines alone a function's name is without its module.
+const COPIED_IN: [(&str, &str); 3] = [
+    ("clone_of_poll", "src/process/waker.rs"),
+    ("woken", "src/api/watch.rs"),
+    ("wake", "src/api/watch.rs"),
+];
 /// At most this many binaries are opened.
 const MOST_MODULES: usize = 512;
 
@@ -81,6 +90,7 @@ fn named(capture: &mut Capture) -> Namer {
         namer.wakings.push(Placed { tid: *tid, t_ns: *t_ns, stack: *stack });
     }
     capture.waker_stacks = wakers;
+    namer.name_awaits(capture);
     namer
 }
 
@@ -106,6 +116,8 @@ struct Binaries {
     /// By the text that the host recorded.
     by_text: HashMap<String, usize>,
     all: Vec<Binary>,
+    /// Sources that were asked for; None: they cannot be read.
+    sources: HashMap<String, Option<Source>>,
 }
 
 struct Binary {
@@ -140,6 +152,25 @@ impl Namer {
                 self.locks.push(id);
             }
         }
+    }
+
+    /// The stacks in which native tasks wait, and those of threads that woke them.
+    fn name_awaits(&mut self, capture: &mut Capture) {
+        let rows = capture.awaits.values().flatten();
+        let ids: BTreeSet<u32> = rows.map(|row| row.stack).filter(|stack| *stack != 0).collect();
+        let mut named = HashMap::new();
+        for id in ids {
+            let stack = self.renamed(capture, id);
+            if stack != id {
+                let t_ns = u64::from(id);
+                self.samples.push(Placed { tid: OF_TABLE, t_ns, stack });
+                named.insert(id, stack);
+            }
+        }
+        for row in capture.awaits.values_mut().flatten() {
+            row.stack = named.get(&row.stack).copied().unwrap_or(row.stack);
+        }
+        capture.settle_awaits();
     }
 
     /// The new names, for a capture whose tables had `from` names, codes and stack nodes before.
@@ -203,6 +234,17 @@ impl Namer {
             }
         }
         named.truncate(kept);
+        // A thread that copied its own stack did so in the recorder's code.
+        let copies = |line: &Line| {
+            let file = line.file.as_deref().unwrap_or_default();
+            let symbol = line.function.contains("sys::process::waker::clone_of_poll");
+            let of =
+                |(name, end): &(&str, &str)| line.function.contains(name) && file.ends_with(end);
+            symbol || COPIED_IN.iter().any(of)
+        };
+        if let Some(outermost) = named.iter().rposition(copies) {
+            named.drain(..=outermost);
+        }
         let mut parent = if inner { python } else { 0 };
         for line in named.iter().rev() {
             parent = self.node(capture, parent, line, inner);
@@ -268,9 +310,13 @@ impl Namer {
         // After a system call as after a call: the instruction before the address is the one that
         // runs.
         let at = if word.running { offset } else { offset.saturating_sub(1) };
+        let Binaries { all, sources, .. } = &mut self.binaries;
         let lines = self.lines.entry((binary, at)).or_insert_with(|| {
-            let binary = &self.binaries.all[binary];
-            named_lines(binary, at).unwrap_or_else(|| vec![unnamed(binary, offset)])
+            let binary = &all[binary];
+            let mut lines =
+                named_lines(binary, at).unwrap_or_else(|| vec![unnamed(binary, offset)]);
+            lines.iter_mut().for_each(|line| name_part(binary, sources, line));
+            lines
         });
         for line in lines.iter() {
             // Frames that the linker put around `main`, and the compiler around Rust's.
@@ -334,12 +380,25 @@ fn named_lines(binary: &Binary, offset: u64) -> Option<Vec<Line>> {
     (!lines.is_empty()).then_some(lines)
 }
 
+/// `price::{async_fn#0}` for `{async_fn#0}`: a part of a function, without the name, gets
+/// that from the source.
+fn name_part(binary: &Binary, sources: &mut HashMap<String, Option<Source>>, line: &mut Line) {
+    let (Some(module), Some(file)) = (&binary.module, &line.file) else { return };
+    if !line.function.starts_with('{') || !file.ends_with(".rs") {
+        return;
+    }
+    let source = sources.entry(file.clone()).or_insert_with(|| Source::open(file, module.built));
+    if let Some(name) = source.as_ref().and_then(|s| s.around(line.line, line.column)) {
+        line.function = format!("{name}::{}", line.function);
+    }
+}
+
 /// `libfoo.so+0x1234`.
 fn unnamed(binary: &Binary, offset: u64) -> Line {
     let base = binary.path.rsplit('/').next().unwrap_or(&binary.path);
     let base = base.strip_suffix(" (deleted)").unwrap_or(base);
     let function = format!("{}+{offset:#x}", base.replace('.', "_"));
-    Line { function, file: Some(binary.path.clone()), line: 0 }
+    Line { function, file: Some(binary.path.clone()), line: 0, column: 0 }
 }
 
 impl Binaries {

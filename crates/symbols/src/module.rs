@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianRcSlice, RegisterRule};
 use gimli::{Register, RunTimeEndian, UnwindContext, UnwindSection};
@@ -47,6 +48,8 @@ pub struct Line {
     pub file: Option<String>,
     /// The line; 0: not known.
     pub line: u32,
+    /// The column; 0: not known.
+    pub column: u32,
 }
 
 /// What the unwind tables say about a frame. Distances are words of 8 bytes, upwards.
@@ -90,6 +93,8 @@ pub enum CallersFp {
 /// A binary in memory.
 pub struct Module {
     file: File,
+    /// When it was built, as far as its file says.
+    pub built: SystemTime,
     segments: Vec<Segment>,
     plt: Vec<(u64, u64)>,
     /// Function symbols by address.
@@ -173,6 +178,7 @@ impl Module {
             variables,
             lines,
             unwind: unwind(&elf),
+            built: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             file,
         })
     }
@@ -195,13 +201,14 @@ impl Module {
                     let name = name.and_then(|f| f.demangle().ok().map(|n| n.into_owned()));
                     let place = frame.location;
                     let file = place.as_ref().and_then(|l| l.file).map(str::to_owned);
+                    let column = place.as_ref().and_then(|l| l.column).unwrap_or(0);
                     let line = place.and_then(|l| l.line).unwrap_or(0);
                     let function = match name {
                         Some(name) => name,
                         // Line tables only, without functions.
                         None => self.symbol(address).unwrap_or_else(|| format!("{address:#x}")),
                     };
-                    found.push(Line { function, file, line });
+                    found.push(Line { function, file, line, column });
                     if found.len() == MOST_INLINED {
                         break;
                     }
@@ -216,7 +223,9 @@ impl Module {
             {
                 outer.function = symbol;
             }
-            (None, Some(function)) => found.push(Line { function, file: None, line: 0 }),
+            (None, Some(function)) => {
+                found.push(Line { function, file: None, line: 0, column: 0 });
+            }
             _ => {}
         }
         found

@@ -18,6 +18,7 @@ mod mend;
 mod meta;
 mod named;
 mod native;
+mod native_awaits;
 mod observed;
 mod parts;
 mod quick;
@@ -178,6 +179,7 @@ impl Capture {
         if let Some(named) = named::tables(&mut capture, &chunks.symbols, nodes) {
             named::place(&mut capture, &named);
         }
+        capture.settle_awaits();
         capture.tame();
         Ok(capture)
     }
@@ -186,5 +188,11 @@ impl Capture {
     /// captures made by hand.
     pub fn tame(&mut self) {
         tame::tame(self);
+    }
+
+    /// Says what native tasks await, as far as their stacks have names. Reading does it where the
+    /// names are in the capture; this is for whoever names the stacks afterwards.
+    pub fn settle_awaits(&mut self) {
+        native_awaits::settle(self);
     }
 }

@@ -1,12 +1,12 @@
 //! Names of native code that came with the capture (chunk `SYMS`).
 //!
-//! They are appended to the tables, and the samples and wakeups for which they were resolved get
-//! the named stacks. So a reader sees what it would have seen on the host, with its binaries. Ids
-//! out of range are left out.
+//! They are appended to the tables, and the samples, wakeups and awaits for which they were
+//! resolved get the named stacks. So a reader sees what it would have seen on the host, with its
+//! binaries. Ids out of range are left out.
 
 use std::collections::HashMap;
 
-use format::symbols::{Placed, Symbols, OWN};
+use format::symbols::{Placed, Symbols, OF_TABLE, OWN};
 
 use super::capture::Capture;
 use super::tables::{Code, StackNode};
@@ -80,6 +80,12 @@ pub fn place(capture: &mut Capture, named: &Named) {
         if let Some(stack) = stack.filter(|_| capture.is_woken_at(waking.tid, waking.t_ns)) {
             capture.waker_stacks.insert((waking.tid, waking.t_ns), stack);
         }
+    }
+    let of_table = named.symbols.samples.iter().filter(|one| one.tid == OF_TABLE);
+    let stacks: HashMap<u64, u32> =
+        of_table.filter_map(|one| Some((one.t_ns, named.stack(one.stack)?))).collect();
+    for row in capture.awaits.values_mut().flatten() {
+        row.stack = stacks.get(&u64::from(row.stack)).copied().unwrap_or(row.stack);
     }
 }
 
