@@ -56,6 +56,8 @@ pub enum Resource {
     Event(Of),
     /// A Condition that another thread is to notify.
     Condition(Of),
+    /// A notice that another task of a native runtime is to give.
+    TaskNotice,
     /// A Barrier that another thread is to reach.
     Barrier,
     /// The end of a thread.
@@ -221,6 +223,7 @@ impl fmt::Display for Resource {
             Resource::Event(Of::Tasks) => "asyncio.Event",
             Resource::Condition(Of::Threads) => "threading.Condition",
             Resource::Condition(Of::Tasks) => "asyncio.Condition",
+            Resource::TaskNotice => "a notice",
             Resource::Barrier => "threading.Barrier",
             Resource::ThreadEnd => "a thread's end",
             Resource::TimeLimit => "a time limit",

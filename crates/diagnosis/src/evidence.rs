@@ -76,6 +76,12 @@ pub const TABLE: &[Row] = {
             "the kernel's record; below the owner, since a waker may only pass the lock on",
         ),
         fixed(
+            By::TaskWaker,
+            Waker,
+            1e7,
+            "the waker's own record; below the owner, since a waker may only pass the lock on",
+        ),
+        fixed(
             By::TaskReference,
             Holder,
             1e6,

@@ -55,9 +55,14 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 /// Of a suspended task: a Condition whose `wait_for` ran out.
-pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let missed = seen.row.kind == AwaitKind::Condition && seen.timed_out();
-    let resource = Some(Resource::Condition(Of::Tasks));
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    // A program's own pause is no Event of a native runtime's.
+    let (native, resource) = match cx.frames.is_native_program() {
+        true => (seen.row.kind == AwaitKind::Event, Resource::TaskNotice),
+        false => (false, Resource::Condition(Of::Tasks)),
+    };
+    let missed = (native || seen.row.kind == AwaitKind::Condition) && seen.timed_out();
+    let resource = Some(resource);
     let own = Claim::of_await(Cause::DeadlockTimeout, seen.row, segment);
     missed.then_some(Claim { resource, ..own })
 }

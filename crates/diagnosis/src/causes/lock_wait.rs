@@ -131,7 +131,7 @@ const NOTIFIES: Notice = Notice {
              limit.",
 };
 
-static NOTICES: [Notice; 6] = [
+static NOTICES: [Notice; 7] = [
     SETS,
     NOTIFIES,
     Notice {
@@ -159,6 +159,14 @@ static NOTICES: [Notice; 6] = [
         advice: "Look at what the task that notifies the Condition does before; give the wait a \
                  time limit.",
         ..NOTIFIES
+    },
+    Notice {
+        resource: Resource::TaskNotice,
+        what: "a notice",
+        given: "given",
+        to: "give it",
+        advice: "Look at what the task that gives the notice does before; a notice that is given \
+                 before anybody waits must be kept (Notify::notify_one(), not notify_waiters()).",
     },
 ];
 
@@ -204,6 +212,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
                 return None;
             }
             let resource = Some(match seen.row.kind {
+                _ if cx.frames.is_native_program() => Resource::TaskNotice,
                 AwaitKind::Event => Resource::Event(Of::Tasks),
                 _ => Resource::Condition(Of::Tasks),
             });

@@ -171,7 +171,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
             Some(Claim { blocker: task::blocker(cx, seen, segment, For::Lock), ..own })
         }
         AwaitKind::Queue => {
-            let resource = pools::resource(cx, seen.row.stack);
+            let resource = pools::of_queue(cx, seen.row.stack);
             let blocker = task::blocker(cx, seen, segment, For::Lock);
             Some(Claim { blocker, resource, ..own })
         }
@@ -180,6 +180,7 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
             let blocker = ours.then(|| task::blocker(cx, seen, segment, For::Executor)).flatten();
             let resource = match blocker {
                 Some(_) => Resource::Result,
+                None if cx.frames.is_native_program() => Resource::Result,
                 None => Resource::Executor,
             };
             Some(Claim { blocker, resource: Some(resource), ..own })

@@ -66,10 +66,10 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 /// Of a suspended task.
-pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let sleeps = match seen.row.kind {
         AwaitKind::Sleep => true,
-        AwaitKind::Event => seen.timed_out(),
+        AwaitKind::Event => seen.timed_out() && !cx.frames.is_native_program(),
         _ => false,
     };
     sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))

@@ -52,7 +52,8 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
             let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
             // A native runtime's task was suspended, and another of its workers went on with it: it
             // was in nobody's queue until then.
-            if cx.frames.is_native_program() && cx.is_loop(&Segment { tid: task.tid, ..handed }) {
+            let on_worker = || cx.is_loop(&Segment { tid: task.tid, ..handed });
+            if cx.frames.is_native_program() && (on_worker() || is_poll(cx, task)) {
                 for segment in cx.timeline(task.tid, from_ns, to_ns) {
                     of_segment(cx, request, &line, segment, &mut out);
                 }
@@ -75,6 +76,13 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
     alone(at, request.end_ns, &mut out);
     name_spans(cx, request, &mut out);
     out
+}
+
+/// Whether what another thread did for a request is a poll of its native task: a suspension ended
+/// in it.
+fn is_poll(cx: &Context<'_>, task: &TaskRow) -> bool {
+    let own = cx.capture.suspensions.get(&task.request).map_or(&[][..], Vec::as_slice);
+    own.iter().any(|s| (task.begin_ns..=task.end_ns).contains(&s.in_ns))
 }
 
 /// Time in which a native runtime's task was suspended passed in the innermost span that was open

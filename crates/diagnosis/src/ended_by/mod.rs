@@ -39,5 +39,6 @@ pub(crate) mod queue_reader;
 pub(crate) mod ran_before;
 pub(crate) mod recurring;
 pub(crate) mod task;
+pub(crate) mod task_waker;
 pub(crate) mod thread_end;
 pub(crate) mod wakeup_record;

@@ -18,7 +18,7 @@ use crate::candidate::{self, Candidate, Source};
 use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
-use crate::ended_by::holder;
+use crate::ended_by::{holder, task_waker};
 use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{activity, pools};
@@ -26,7 +26,7 @@ use crate::facts::{activity, pools};
 /// The task that blocked `row`, as far as it was seen.
 fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Blocker> {
     let row = line.row;
-    let known = |r: &&&Await| r.holder != 0;
+    let known = |r: &&&Await| is_held(r);
     // Holders are read less often than waiters are sampled: any sample of the same await will do.
     let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
     let alike = rows.iter().filter(|r| awaits::same(Some(r), Some(row)));
@@ -54,6 +54,7 @@ type Ask = for<'c> fn(&Context<'c>, &Awaited<'c>, &Segment<'_>) -> Vec<Candidate
 
 /// Which task has a lock of asyncio's, or is to give notice.
 const OF_LOCK: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
     (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
@@ -62,16 +63,19 @@ const OF_LOCK: &[Source<Ask>] = &[
 
 /// Which task is to give notice; another one in that code need not be.
 const OF_NOTICE: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
     (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
 ];
 
 /// Which task has what a library hands out.
-const OF_LIBRARY: &[Source<Ask>] = &[(Inference::SameCode, of_same_code)];
+const OF_LIBRARY: &[Source<Ask>] =
+    &[(Inference::TaskWaker, of_woken), (Inference::SameCode, of_same_code)];
 
 /// Which task or thread is to fulfil a future of the program's own.
 const OF_FUTURE: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
     (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
@@ -80,11 +84,15 @@ const OF_FUTURE: &[Source<Ask>] = &[
 ];
 
 /// Which thread of a library's works for a future of the library's.
-const OF_LIBRARYS_FUTURE: &[Source<Ask>] = &[(Inference::SameCode, of_librarys_thread)];
+const OF_LIBRARYS_FUTURE: &[Source<Ask>] =
+    &[(Inference::TaskWaker, of_woken), (Inference::SameCode, of_librarys_thread)];
 
 /// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
-const OF_EXECUTOR: &[Source<Ask>] =
-    &[(Inference::LeftPlace, of_thread), (Inference::LeftPlace, of_any_thread)];
+const OF_EXECUTOR: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
+    (Inference::LeftPlace, of_thread),
+    (Inference::LeftPlace, of_any_thread),
+];
 
 /// What a task awaits, as far as that says which inferences know its blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +133,18 @@ fn of_samples<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -
     one(holder(cx, line, segment))
 }
 
+/// What woke the task of a native runtime.
+fn of_woken<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    let until_ns = line.until_ns + thresholds::clock_slack_ns();
+    let woken = task_waker::woken(cx, line.row, until_ns);
+    let by = woken.and_then(|last| task_waker::waker(cx, last));
+    let blocker = by.and_then(|by| task_waker::of(cx, line.row, by, segment));
+    if let Some(blocker) = &blocker {
+        compare::keep_one(cx, Question::about(blocker.by, segment), blocker, Fate::Won);
+    }
+    one(blocker)
+}
+
 /// The holder that was found for another request which waited at the same place at the same time:
 /// tasks behind the head of a line wait for what blocks the head.
 fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
@@ -133,13 +153,17 @@ fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) ->
         segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
         segment.to_ns + thresholds::await_seen_ns(),
     );
-    let fellow =
-        |r: &&Await| r.holder != 0 && r.kind == own.kind && cx.same_place(r.stack, own.stack);
+    let fellow = |r: &&Await| is_held(r) && r.kind == own.kind && cx.same_place(r.stack, own.stack);
     let rows = cx.await_samples_between(from, to).filter(fellow);
     let Some(row) = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns)) else { return Vec::new() };
     let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
     let found = holder(cx, &theirs, segment);
     one(found.map(|c| Blocker { measured: false, by: Inference::FellowsHolder, ..c }))
+}
+
+/// Whether a sample says who has what is awaited, not who ended that.
+fn is_held(row: &Await) -> bool {
+    row.holder != 0 && row.how != HolderSource::Woke
 }
 
 fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
@@ -269,7 +293,8 @@ fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) ->
     );
     let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
     for row in cx.await_samples_between(from, to) {
-        let other = row.request != own.request && row.task != own.task && row.stack != 0;
+        let is_task = row.request != 0 || row.how != HolderSource::Woke;
+        let other = is_task && row.request != own.request && row.task != own.task && row.stack != 0;
         let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
         let fellow = cx.same_place(row.stack, own.stack);
         // A task of no request that only pauses, or waits for notice, is no more than idle. The

@@ -79,6 +79,8 @@ ids! {
         TaskHolder = "task-holder-read",
         /// The task that refers to what was awaited.
         TaskReference = "task-reference",
+        /// The thread that woke the task, as it reported itself.
+        TaskWaker = "task-woken-by",
         /// The holder that was found for another task, which waits at the same place.
         FellowsHolder = "holder-of-fellow-waiter",
         /// The task that ended other waits at the same place.

@@ -120,6 +120,18 @@ pub(crate) fn resource(cx: &Context<'_>, stack: u32) -> Option<Resource> {
     }
 }
 
+/// What a task waits for in the code of a queue.
+pub(crate) fn of_queue(cx: &Context<'_>, stack: u32) -> Option<Resource> {
+    if !cx.frames.is_native_program() {
+        return resource(cx, stack);
+    }
+    // Room in a channel is given by a semaphore.
+    let sends = |f: &Frame<'_>| matches!(last_part(f.function), "send" | "reserve" | "feed");
+    let of_channel = |f: &Frame<'_>| cx.frames.owner(f.file) != Owner::User;
+    let sends = cx.frames.of(stack).take_while(of_channel).any(|f| sends(&f));
+    Some(if sends { Resource::Room } else { Resource::Message })
+}
+
 /// Whether the condition variable that native code waits at is that of a package's pool, as far as
 /// the names of its functions, types and files say: `Condvar::wait_until<r2d2::PoolInternals>`,
 /// `rayon_core::thread_pool`.

@@ -28,6 +28,7 @@ mod loops_that_wait_and_modules_that_load;
 mod made;
 mod many_short_waits_are_explained_by_samples_of_one;
 mod native_async_runtimes;
+mod native_tasks_by_their_wakers;
 mod notices_and_chains_of_blockers;
 mod notices_that_never_come;
 mod numbers_that_decide_are_thresholds;

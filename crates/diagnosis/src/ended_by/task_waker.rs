@@ -1,0 +1,113 @@
+//! The blocker of a native task's await, by the thread that woke the task.
+//!
+//! How it works: whoever wakes such a task leaves its stack, the request it worked for, and its
+//! thread. What that says depends on what is there:
+//!
+//! ```text
+//!  the waker worked for a request that itself waited at     it was in front in the line: what woke
+//!  the same place for most of the time                      that one, and so on
+//!  its stack has code of the program                        that code released what was awaited
+//!  neither, a thread that runs no tasks                      its work: where it was most of the wait
+//!  neither, a worker of the runtime                          nobody: a timer or a peer woke it
+//! ```
+//!
+//! What it promises: a waker is measured; a place that only samples of its thread show is not, nor
+//! who had a lock if the waker is a task of no request: it may have been in the same line.
+//! Missing on purpose: what a waker that is a task did meanwhile, unless it works for a request.
+
+use analysis::frames::Owner;
+use analysis::timeline::{Segment, State};
+use capture::read::Frame;
+use format::record::Await;
+use format::wait::{AwaitKind, HolderSource};
+
+use crate::claim::Blocker;
+use crate::context::Context;
+use crate::doing::Doing;
+use crate::explain::Inference;
+use crate::facts::{activity, awaits};
+
+/// Wakers that are followed: those in front in a line.
+const LONGEST_LINE: usize = 64;
+
+/// The blocker behind the waker `by` of the await that `row` is a sample of, in `segment`. A waker's
+/// row: `Await`.
+pub(crate) fn of(
+    cx: &Context<'_>,
+    row: &Await,
+    by: &Await,
+    segment: &Segment<'_>,
+) -> Option<Blocker> {
+    let by = head_of_line(cx, row, by, segment)?;
+    let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    let loops = cx.is_loop(&Segment { tid: by.target as u32, ..*segment });
+    if by.stack != 0 && cx.frames.any(by.stack, own) {
+        let tid = if loops { segment.tid } else { by.target as u32 };
+        // A task of no request may itself have been in line: nobody watches it.
+        let measured = by.holder != 0 || row.kind != AwaitKind::Lock;
+        let blocker = Blocker::thread(tid, by.stack, measured, Inference::TaskWaker);
+        return Some(Blocker { doing: loops.then_some(Doing::NotSeen), ..blocker });
+    }
+    let work = if loops { None } else { longest_work(cx, by.target as u32, segment) };
+    work.map(|s| {
+        let blocker = Blocker::thread(s.tid, s.stack(), false, Inference::TaskWaker);
+        Blocker { doing: Some(activity::of(cx, &s)), ..blocker }
+    })
+}
+
+/// The waker of the request that was at the head of the line, if wakers worked for requests that
+/// waited in the same line. None: what woke one of them was not recorded.
+fn head_of_line<'c>(
+    cx: &Context<'c>,
+    row: &Await,
+    by: &'c Await,
+    segment: &Segment<'_>,
+) -> Option<&'c Await> {
+    let mut by = by;
+    for _ in 0..LONGEST_LINE {
+        let theirs = cx.capture.awaits.get(&by.holder).filter(|_| by.holder != 0);
+        let in_line = |other: &&Await| {
+            let inside = (segment.from_ns..by.t_ns).contains(&other.t_ns);
+            inside && other.kind == row.kind && cx.same_place(other.stack, row.stack)
+        };
+        let mut fellows = theirs.into_iter().flatten().filter(in_line);
+        let Some(first) = fellows.next() else { return Some(by) };
+        let last = fellows.last().unwrap_or(first);
+        let covers = (last.t_ns - first.t_ns) * 2 > by.t_ns.saturating_sub(segment.from_ns);
+        if !covers && last.how != HolderSource::Woke {
+            return Some(by);
+        }
+        by = waker(cx, last).filter(|next| next.t_ns < by.t_ns)?;
+    }
+    None
+}
+
+/// The row of the waker of an await, if `last`, its last sample, is of its end.
+pub(crate) fn waker<'c>(cx: &Context<'c>, last: &Await) -> Option<&'c Await> {
+    if last.how != HolderSource::Woke {
+        return None;
+    }
+    let rows = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let begin = rows.partition_point(|row| row.t_ns < last.t_ns);
+    let same = rows[begin..].iter().take_while(|row| row.t_ns == last.t_ns);
+    same.into_iter().find(|row| row.task == last.holder)
+}
+
+/// The last sample of the await that `row` is one of, if it was woken before `until_ns`.
+pub(crate) fn woken<'c>(cx: &Context<'c>, row: &Await, until_ns: u64) -> Option<&'c Await> {
+    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let begin = rows.partition_point(|other| other.t_ns < row.t_ns);
+    let rest = rows[begin..].iter().take_while(|other| other.t_ns <= until_ns);
+    let mut alike = rest.filter(|other| awaits::same(Some(other), Some(row)));
+    alike.find(|other| other.how == HolderSource::Woke)
+}
+
+/// What a thread did for the longest part of a time, apart from waiting for work.
+fn longest_work<'c>(cx: &Context<'c>, tid: u32, segment: &Segment<'_>) -> Option<Segment<'c>> {
+    let own = cx.timeline(tid, segment.from_ns, segment.to_ns);
+    let works = |s: &Segment<'_>| {
+        let waits = s.state == State::Wait && (cx.is_parked_worker(s) || s.stack() == 0);
+        s.state != State::Unknown && s.stack() != 0 && !waits
+    };
+    own.into_iter().filter(works).max_by_key(Segment::ns)
+}
