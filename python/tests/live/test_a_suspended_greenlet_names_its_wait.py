@@ -93,6 +93,19 @@ def wait():
     gevent.spawn_later(0.5, items.put, 1)
     take()
 """, "pool-wait", "take", "items.get()", None),
+    "semaphore": ("""
+gate = gevent.lock.BoundedSemaphore(1)
+def export():
+    with gate:
+        time.sleep(0.5)
+def ask():
+    with gate:
+        pass
+def wait():
+    gevent.spawn(export)
+    time.sleep(0.001)
+    ask()
+""", "pool-wait", "ask", "with gate:", None),
     "pool": ("""
 pool = gevent.pool.Pool(1)
 def job():

@@ -2,7 +2,8 @@
 //!
 //! How it works: gevent's functions that were called last show it, if they are written in Python.
 //! Those written in C (a queue, an Event, a semaphore of gevent's own) leave no frame; their object
-//! is on the caller's value stack.
+//! is on the caller's value stack. Up to CPython 3.11 a `with` that enters one has put its way out
+//! (`exits`) in the object's place by then.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -91,6 +92,10 @@ impl PythonStacks {
     fn held_by_hand(&mut self, chain: &Chain) -> (AwaitKind, usize) {
         let Some(frame) = chain.frames.first() else { return (AwaitKind::Future, 0) };
         let mut found = self.value_stack(frame);
+        // The ways by which it leaves blocks that it is inside of do not show what it waits for.
+        let inside = self.kept_slots(frame).len().min(found.len());
+        let entered = self.exits(&found[inside..]);
+        found.extend(entered.iter().map(|exit| exit.own));
         found.sort_unstable();
         found.dedup();
         let kinds = self.types_at(&found);
