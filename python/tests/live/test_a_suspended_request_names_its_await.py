@@ -194,6 +194,31 @@ async def prepare():
     box = asyncio.Queue()
     worker = asyncio.ensure_future(work_off())
 """, "pool-wait", "submit", "await job.done", "score"),
+    # The request's own connection, which its handler has, is not what it waits for.
+    "fulfilled by a thread": ("""
+import queue
+box, client = queue.Queue(), socket.socketpair()
+class Request:
+    def __init__(self, client):
+        self.client = client
+def query():
+    time.sleep(0.5)
+def serve():
+    while True:
+        loop, done = box.get()
+        query()
+        loop.call_soon_threadsafe(done.set_result, 1)
+async def submit(n):
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    box.put((loop, done))
+    await done
+async def answer(request):
+    await submit(1)
+async def wait():
+    await answer(Request(client[0]))
+threading.Thread(target=serve, daemon=True).start()
+""", "pool-wait", "submit", "await done", "query"),
     "stream": ("""
 port = 0
 async def ask():

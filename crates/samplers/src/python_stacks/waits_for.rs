@@ -3,7 +3,8 @@
 //! How it works: the innermost frames show it when they are asyncio's own (`Lock.acquire` waits for
 //! a lock; the class of the frame's `self` separates a `Lock` from a `Semaphore` where names do
 //! not). A future that comes from an executor carries asyncio's callback for that. For a peer, the
-//! object that awaits is followed to a socket: from attribute to attribute, nearest first.
+//! objects of the code that awaits (a library's, and the program's function that called it) are
+//! followed to a socket: from attribute to attribute, nearest first.
 //!
 //! An `asyncio.Lock` does not know its holder, but `async with lock:` has the lock's `__aexit__` on
 //! the value stack of the holder's frame (see `exits`), which a suspended coroutine keeps exactly.
@@ -13,6 +14,7 @@
 //! holders that took the lock by `await lock.acquire()`, or that run.
 
 use super::chain::Chain;
+use super::frame::RawFrame;
 use super::reader::PythonStacks;
 use super::sorts::Family;
 use super::task_layout::FUTURE_CALLBACK;
@@ -74,13 +76,26 @@ impl PythonStacks {
         found.timeout_ns = self.time_limit(chain, &places);
         let about_a_peer = [AwaitKind::Socket, AwaitKind::Future, AwaitKind::Event];
         if about_a_peer.contains(&found.kind) {
-            let own = chain.frames.iter().take(MOST_OWNERS);
+            let own = self.awaiting(chain).into_iter().take(MOST_OWNERS);
             let own = match leaf {
                 // A method of the loop's: the socket is its first argument.
                 Some(("selector_events.py", _)) => own.flat_map(|f| self.slots(f, 1, 1)).collect(),
                 _ => own.map(|f| self.first_local(f)).collect(),
             };
             found.fd = self.only_socket(own, chain.event_loop);
+        }
+        found
+    }
+
+    /// The innermost frames, down to the first one of the program's own: what its callers have (the
+    /// request, with its client's socket) says nothing of what that awaits.
+    fn awaiting<'c>(&self, chain: &'c Chain) -> Vec<&'c RawFrame> {
+        let mut found = Vec::new();
+        for frame in &chain.frames {
+            found.push(frame);
+            if !self.code_of(frame).is_some_and(|code| is_library(&code.file)) {
+                break;
+            }
         }
         found
     }
@@ -106,6 +121,11 @@ impl PythonStacks {
         let code = self.asyncio_function(callback);
         code.is_some_and(|(file, name)| file == "futures.py" && name == "_call_check_cancel")
     }
+}
+
+/// Whether a file is the interpreter's or of an installed package.
+fn is_library(file: &str) -> bool {
+    file.contains("-packages/") || file.contains("/python3.")
 }
 
 /// The methods of the awaited object that wake its waiters. `method`: the one that waits.
@@ -143,5 +163,17 @@ fn kind_of(family: Family) -> AwaitKind {
         Family::Event => AwaitKind::Event,
         Family::Queue => AwaitKind::Queue,
         Family::TaskGroup | Family::None => AwaitKind::Future,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_no_library() {
+        assert!(is_library("/usr/lib/python3.11/asyncio/streams.py"));
+        assert!(is_library("/usr/lib/python3/dist-packages/redis/client.py"));
+        assert!(!is_library("/srv/shop/bridge.py"));
     }
 }
