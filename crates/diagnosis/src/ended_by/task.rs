@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 
+use analysis::signatures::Stdlib;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use capture::read::TaskRow;
-use format::record::Await;
+use format::record::{Await, Sample};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 use crate::candidate::{self, Candidate, Source};
@@ -81,6 +82,7 @@ const OF_FUTURE: &[Source<Ask>] = &[
     (Inference::UsualWaker, of_usual),
     (Inference::LeftPlace, of_thread),
     (Inference::SameCode, of_same_code),
+    (Inference::SameCode, of_programs_thread),
 ];
 
 /// Which thread of a library's works for a future of the library's.
@@ -184,28 +186,56 @@ fn of_librarys_thread<'c>(
     segment: &Segment<'_>,
 ) -> Vec<Candidate> {
     let Some(package) = awaits::library_of(cx, line.row.stack) else { return Vec::new() };
-    let (from, to) = (segment.from_ns, segment.to_ns);
     let of_library =
         |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
-    let works = |s: &Segment<'_>| match s.state {
-        State::Run | State::Ready => of_library(s.stack()),
-        State::Wait => of_library(s.stack()) && s.wait() != WaitKind::Futex,
-        _ => false,
+    let waits = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
+    let works = |s: &Segment<'_>| of_library(s.stack()) && !waits(s);
+    one(thread_at_work(cx, segment.tid, (segment.from_ns, segment.to_ns), works))
+}
+
+/// The one thread in the file whose future is awaited that was at work most of the time, if it
+/// takes its work there from others: it was seen to wait for some. Those who wait in line behind
+/// what it does see it leave nothing when their own wait ends.
+fn of_programs_thread<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Vec<Candidate> {
+    let Some(place) = cx.frames.innermost_user(line.row.stack) else { return Vec::new() };
+    let takes_work = |s: &Sample| {
+        let waits = || pools::is_idle(cx, s.stack) || cx.frames.leaf_at(s.stack, Stdlib::Wait);
+        s.wait == WaitKind::Futex && cx.frames.is_in_file(s.stack, &place.file) && waits()
+    };
+    let works = |s: &Segment<'_>| {
+        let pauses = matches!(s.wait(), WaitKind::Futex | WaitKind::Sleep | WaitKind::Accept);
+        !(s.state == State::Wait && pauses) && cx.frames.is_in_file(s.stack(), &place.file)
+    };
+    // Of the whole await: others' turns on the loop cut it into short segments.
+    let found = thread_at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works);
+    one(found.filter(|c| cx.samples_in(c.tid, 0, u64::MAX).iter().any(takes_work)))
+}
+
+/// The one thread but `own` that ran, or waited, as `works` says for most of the time.
+fn thread_at_work(
+    cx: &Context<'_>,
+    own: u32,
+    (from, to): (u64, u64),
+    works: impl Fn(&Segment<'_>) -> bool,
+) -> Option<Blocker> {
+    let works = |s: &Segment<'_>| {
+        matches!(s.state, State::Run | State::Ready | State::Wait) && s.stack() != 0 && works(s)
     };
     let at_work = |tid: &u32| {
-        let saw = cx.samples_in(*tid, from, to).iter().any(|s| of_library(s.stack));
-        let own = if saw { cx.timeline(*tid, from, to) } else { Vec::new() };
-        let ns: u64 = own.iter().filter(|s| works(s)).map(Segment::ns).sum();
-        ns * 2 > to - from
+        let own = cx.timeline(*tid, from, to);
+        own.iter().filter(|s| works(s)).map(Segment::ns).sum::<u64>() * 2 > to - from
     };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-    let mut found = others.filter(at_work);
-    let (Some(tid), None) = (found.next(), found.next()) else { return Vec::new() };
-    let longest = cx.timeline(tid, from, to).into_iter().filter(works).max_by_key(Segment::ns);
-    let Some(longest) = longest else { return Vec::new() };
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != own);
+    let mut found = others.filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
+    let (Some(tid), None) = (found.next(), found.next()) else { return None };
+    let longest = cx.timeline(tid, from, to).into_iter().filter(works).max_by_key(Segment::ns)?;
     let doing = Some(activity::of(cx, &longest));
     let own = Blocker::thread(tid, longest.stack(), false, Inference::SameCode);
-    vec![Candidate::found_by(Inference::SameCode, Blocker { doing, ..own })]
+    Some(Blocker { doing, ..own })
 }
 
 /// A thread that shares a file with the task.
