@@ -24,6 +24,7 @@ use crate::ended_by::chain::{self, Reach};
 use crate::ended_by::left_place::{self, EndedWait};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
 use crate::ended_by::{inside_call, lock_order, owner, queue_reader, ran_before, thread_end};
+use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};
 
@@ -76,14 +77,26 @@ const OF_EVENT: &[Source<Ask>] =
 const OF_CIRCLE: &[Source<Ask>] =
     &[(Inference::NamedHolder, of_circle), (Inference::LockOrder, of_crossed)];
 
-/// The best of what a list finds about a wait.
+/// The best of what a list finds about a wait. A guess at a thread that could not go on before the
+/// waiter did is none.
 fn best(
     cx: &Context<'_>,
     list: &[Source<Ask>],
     asked: &Asked<'_>,
     fits: impl Fn(&Blocker) -> bool,
 ) -> Option<Blocker> {
-    candidate::best(cx, (asked.segment, list), |ask| ask(cx, asked), fits)
+    let able = |found: &Candidate| match found.blocker {
+        Some(guess) if !evidence::is_fact(found.by) => {
+            let waits = owner::is_waited_for_by(cx, asked.segment, guess.tid);
+            if waits {
+                drop_thread(cx, asked.segment, (guess.tid, guess.by), Dropped::Refuted);
+            }
+            !waits
+        }
+        _ => true,
+    };
+    let ask = |ask: Ask| ask(cx, asked).into_iter().filter(able).collect();
+    candidate::best(cx, (asked.segment, list), ask, fits)
 }
 
 /// The holder of the lock `segment` waited for; when that thread waited for a lock itself, the
@@ -142,7 +155,8 @@ pub fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>, joins: bool) -> O
 
 /// The thread that `segment` waits for in a circle of threads that block each other.
 pub fn in_circle(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    best(cx, OF_CIRCLE, &Asked::about(segment), |_| true)
+    // Each thread of a circle waits for the next one, and so for the first.
+    candidate::best(cx, (segment, OF_CIRCLE), |ask| ask(cx, &Asked::about(segment)), |_| true)
 }
 
 /// The blocker of `culprit`, if it waited for a lock or the GIL for most of the time of

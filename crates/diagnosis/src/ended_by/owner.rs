@@ -3,7 +3,7 @@
 
 use analysis::timeline::Segment;
 use format::record::Sample;
-use format::wait::HolderSource;
+use format::wait::{HolderSource, WaitKind};
 
 use crate::claim::Blocker;
 use crate::compare::{self, Question};
@@ -28,6 +28,19 @@ pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let lost = (Some(tid), Dropped::LessEvidence);
     compare::keep_tally(cx, question, (&named, Fact::Samples), lost, &[]);
     Some(Blocker::thread(tid, cx.main_stack(tid, from, to), true, question.by))
+}
+
+/// Whether `tid` waited for a lock that samples read to be the waiter's own, during most of the
+/// wait of `segment`: it goes on when the waiter does, and made it wait for nothing.
+pub(crate) fn is_waited_for_by(cx: &Context<'_>, segment: &Segment<'_>, tid: u32) -> bool {
+    let (from, to) = cx.whole_wait(segment).times();
+    let samples = cx.samples_in(tid, from, to);
+    let waits = |s: &&Sample| {
+        s.wait == WaitKind::Futex
+            && s.holder_source != HolderSource::None
+            && s.lock_holder == segment.tid
+    };
+    samples.iter().filter(waits).count() * 2 > samples.len()
 }
 
 /// How many samples name each thread.

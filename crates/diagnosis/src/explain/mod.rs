@@ -145,7 +145,8 @@ ids! {
         Ambiguous = "several-fit",
         /// It may have been there by chance.
         Chance = "may-be-chance",
-        /// A record shows that no thread of this process ended the wait.
+        /// A record shows that no thread of this process ended the wait, or that this one waited
+        /// for a lock which the waiter had.
         Refuted = "a-record-refutes-it",
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::State;
 
@@ -45,11 +46,18 @@ pub fn path(cx: &Context<'_>, group: &Group<'_>) -> Vec<String> {
 }
 
 /// Where the thread was that waited for the culprit and made the request wait itself, in the time
-/// that mattered most; none if that was the culprit.
-pub fn through(cx: &Context<'_>, group: &Group<'_>) -> Option<Through> {
+/// that mattered most; none if that was the culprit. Where notice is waited for, as `resource` says
+/// that is reported, a thread that kept others from a lock meanwhile gave none.
+pub fn through(
+    cx: &Context<'_>,
+    group: &Group<'_>,
+    resource: Option<&Resource>,
+) -> Option<Through> {
     let culprit = group.culprit.as_ref()?;
     let ours = |w: &&Weighed<'_>| {
-        w.slice.claim.blocker.is_some_and(|c| cx.frames.passes(c.stack, culprit))
+        let claim = &w.slice.claim;
+        claim.blocker.is_some_and(|c| cx.frames.passes(c.stack, culprit))
+            && (!lock_wait::is_notice(resource) || claim.resource.as_ref() == resource)
     };
     let own = group.slices.iter().filter(ours);
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;

@@ -45,14 +45,7 @@ pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Findi
     let mean_ns = mean_ns(group, &whole);
     let normal_requests = normals_with(judge, group, mean_ns);
     let library = library::of_group(judge.cx, group);
-    let paused = library.as_ref().or(group.place.as_ref());
-    let own = Own {
-        culprit_path: blame::path(judge.cx, group),
-        through: blame::through(judge.cx, group),
-        retried: paused.and_then(|at| retries::called_between(judge.cx, group, at)),
-        resource: main_resource(judge.cx, group),
-        repeats,
-    };
+    let own = Own::of(judge, group, library.as_ref(), repeats);
     let described = described(judge, group, &own, (&slow, &whole), mean_ns);
     let row = causes::row(group.cause);
     let sure = sure(judge, group, (share, normal_requests), &slow);
@@ -336,6 +329,26 @@ struct Own {
     retried: Option<Place>,
     resource: Option<Resource>,
     repeats: Option<Repeats>,
+}
+
+impl Own {
+    /// `library`: the line of the program's own that called it, if the place is a library's.
+    fn of(
+        judge: &Material<'_, '_>,
+        group: &Group<'_>,
+        library: Option<&Place>,
+        repeats: Option<Repeats>,
+    ) -> Own {
+        let paused = library.or(group.place.as_ref());
+        let resource = main_resource(judge.cx, group);
+        Own {
+            culprit_path: blame::path(judge.cx, group),
+            through: blame::through(judge.cx, group, resource.as_ref()),
+            retried: paused.and_then(|at| retries::called_between(judge.cx, group, at)),
+            resource,
+            repeats,
+        }
+    }
 }
 
 fn evidence(
