@@ -82,9 +82,11 @@ fn is_unseen_futex(segment: &Segment<'_>) -> bool {
     segment.state == State::Wait && segment.wait() == WaitKind::Futex && segment.stack() == 0
 }
 
-/// What a thread's wait for other threads would be claimed for, if `segment` is one.
+/// What a thread's wait for other threads would be claimed for, if `segment` is one: also one in
+/// which it asks for a lock again and again, with pauses.
 pub fn waits(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if !matches!(segment.wait(), WaitKind::Futex | WaitKind::FileLock) {
+    let asks = || segment.wait() == WaitKind::Sleep && cx.frames.asks_for_a_lock(segment.stack());
+    if !matches!(segment.wait(), WaitKind::Futex | WaitKind::FileLock) && !asks() {
         return None;
     }
     let rules = [pool_wait::RULE, lock_wait::RULE];

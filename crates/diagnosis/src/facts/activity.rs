@@ -20,6 +20,7 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Doing {
     match (segment.state, segment.wait()) {
         (State::Run, _) => kernel_time::kernel_work(cx, segment).unwrap_or(Doing::Computed),
         (State::Ready, _) => Doing::NoCpu,
+        (State::Wait, W::Sleep) if cx.frames.asks_for_a_lock(segment.stack()) => Doing::AnotherLock,
         (State::Wait, W::Sleep) => Doing::Slept,
         (State::Wait, W::Futex) => pools::doing(cx, segment.stack()).unwrap_or(Doing::AnotherLock),
         (State::Wait, W::Gil) => Doing::Gil,

@@ -20,6 +20,10 @@ use crate::memo::LimitedWaits;
 pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let limited = |s: &&Sample| s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
     let Some(sample) = segment.sample.filter(limited) else { return false };
+    // A pause between two questions for a lock ends by itself: that is no limit of the wait.
+    if sample.wait == WaitKind::Sleep && cx.frames.asks_for_a_lock(sample.stack) {
+        return false;
+    }
     // Of one in slices the last one counts: before it the thread asked again.
     let sample = cx.slices(segment.tid, sample).map_or(sample, |(_, last)| last);
     let end_ns = cx.whole_wait(segment).to_ns;

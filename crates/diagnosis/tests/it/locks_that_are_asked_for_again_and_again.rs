@@ -51,6 +51,14 @@ fn four_waits(
     made.requests.sort_by_key(|r| r.begin_ns);
     off(&mut made, WAITER, &away);
     seen(&mut made, WAITER, &waiting);
+    if wait == WaitKind::Sleep {
+        // As long as its pause still is.
+        made.samples
+            .get_mut(&WAITER)
+            .expect("seen")
+            .iter_mut()
+            .for_each(|s| s.timeout_ns = 30 * MS);
+    }
     HOLDERS.iter().zip(&holding).for_each(|(tid, samples)| seen(&mut made, *tid, samples));
     let verdict = diagnose(&made, |_| 300 * MS);
     verdict.findings.into_iter().next().expect("a finding")
@@ -71,10 +79,12 @@ fn a_library_that_pauses_while_it_takes_a_lock_waits_for_the_lock() {
     assert_eq!(name(reported.place.as_ref()).as_deref(), Some("app.py:12 entry()"));
     assert_eq!(name(reported.culprit.as_ref()).as_deref(), Some("ledger.py:40 compact()"));
     assert!(
-        reported.summary.contains("a lock that is asked for again and again"),
+        reported.summary.contains("a lock that is asked for again and again, "),
         "{}",
         reported.summary
     );
+    // Each pause ran to its end, and the wait to no limit.
+    assert!(!reported.summary.contains("time limit"), "{}", reported.summary);
 }
 
 #[test]
