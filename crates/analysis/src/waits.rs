@@ -302,11 +302,13 @@ pub fn longest_lock<'c>(timeline: &[Segment<'c>]) -> Option<Wait<'c>> {
 impl<'c> Index<'c> {
     /// The first and the last sample of the wait in a futex with a time limit that `own` saw. A
     /// thread that waits in slices asks again at the same place when its time is up: that is one
-    /// wait. None: it has no time limit.
+    /// wait (a library may have two calls of its function that waits, a short one and a long one).
+    /// None: it has no time limit.
     pub fn slices(&self, tid: u32, own: &Sample) -> Option<(&'c Sample, &'c Sample)> {
         let request = self.request_end(tid, own.t_ns);
         let same = |s: &&Sample| {
-            (s.wait, s.stack) == (WaitKind::Futex, own.stack)
+            s.wait == WaitKind::Futex
+                && (s.stack == own.stack || self.frames.waits_alike(s.stack, own.stack))
                 && s.flags & flag::USAGE == 0
                 && is_slice(&s.timeout_ns)
                 && self.request_end(tid, s.t_ns) == request

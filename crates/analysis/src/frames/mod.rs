@@ -92,6 +92,28 @@ impl<'c> Frames<'c> {
         })
     }
 
+    /// Whether one line of a library waits in both stacks, called by the same functions, whichever
+    /// of their lines did.
+    pub fn waits_alike(&self, a: u32, b: u32) -> bool {
+        let (mut one, mut other) = (self.of(a), self.of(b));
+        let mut reached = false;
+        loop {
+            match (one.next(), other.next()) {
+                (Some(f), Some(g)) if (f.function, f.file) == (g.function, g.file) => {
+                    // The code that waits: what the interpreter's library does for it, it does.
+                    let at_the_line = reached || f.line == g.line;
+                    let owner = self.owner(f.file);
+                    if !at_the_line || !reached && owner == Owner::User {
+                        return false;
+                    }
+                    reached |= owner == Owner::Library;
+                }
+                (None, None) => return reached,
+                _ => return false,
+            }
+        }
+    }
+
     /// The frames of a stack, innermost first; without the native ones that Python code called, so
     /// that a verdict is the same with and without them.
     pub fn of(&self, stack: u32) -> impl Iterator<Item = Frame<'c>> {

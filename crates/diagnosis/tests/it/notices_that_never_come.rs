@@ -137,3 +137,45 @@ fn a_thread_that_asks_again_when_its_time_is_up_waits_once() {
         assert_eq!(verdict.findings[0].cause.text(), "sleep", "{}", to_text(&verdict));
     }
 }
+
+/// Thread 7 waits 99 ms in vain in a library, and then 380 ms until notice comes: in another line
+/// of its function that waits, if `elsewhere`.
+fn in_two_calls(switches: bool, elsewhere: bool) -> Capture {
+    const WORKER: &str = "/usr/lib/python3.11/site-packages/sender/worker.py";
+    let mut made = made::capture(7, &["GET /"]);
+    made.meta.site = vec!["/usr/lib/python3.11/site-packages".to_owned()];
+    made.meta.stdlib = vec!["/usr/lib/python3.11".to_owned()];
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    let mut calls = |line: u32, waits: u32| {
+        let join = ("Worker._timed_join", WORKER, waits);
+        stack_on(&mut made, 0, &[VIEW, ("Worker.flush", WORKER, line), join, CONDITION])
+    };
+    let (short, long) = (calls(130, 80), calls(136, if elsewhere { 81 } else { 80 }));
+    match switches {
+        true => off(&mut made, 7, &[(0, 99), (100, 480)]),
+        false => made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())],
+    }
+    let looks =
+        (5..480).step_by(20).map(|at| (at, WaitKind::Futex, if at < 100 { short } else { long }));
+    seen(&mut made, 7, &looks.collect::<Vec<_>>());
+    for look in made.samples.get_mut(&7).expect("seen") {
+        let at = (look.t_ns - BEGIN) / MS;
+        let (limit, lock) = if at < 100 { (99, 4096) } else { (5100, 8192) };
+        (look.timeout_ns, look.target) = (BEGIN + limit * MS - look.t_ns, lock);
+    }
+    made::also_seen(&mut made, 7, std::iter::once(482), WaitKind::Running, 0);
+    made
+}
+
+#[test]
+fn a_library_that_asks_again_in_another_call_waits_once() {
+    for switches in [true, false] {
+        let causes = |elsewhere: bool| {
+            let made = in_two_calls(switches, elsewhere);
+            let verdict = judge(&made);
+            verdict.findings.iter().map(|f| f.cause.text()).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(false), ["lock-wait"], "{switches}");
+        assert_eq!(causes(true), ["lock-wait", "deadlock-timeout"], "{switches}");
+    }
+}
