@@ -21,9 +21,13 @@ pub const ROW: Row = Row { sentence, advice: |_| ADVICE };
 const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let throttled = || throttled_ns(cx, segment.from_ns, segment.to_ns) * 2 > segment.ns();
     let own = || Claim { seen: segment.exact, ..Claim::of(Cause::CpuThrottled, segment) };
-    (segment.state == State::Ready && throttled()).then(own)
+    (segment.state == State::Ready && is_throttled(cx, segment)).then(own)
+}
+
+/// Whether the cgroup was throttled for most of a segment.
+pub fn is_throttled(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    throttled_ns(cx, segment.from_ns, segment.to_ns) * 2 > segment.ns()
 }
 
 /// Growth of the cgroup's throttled time over the seconds that contain `[from, to)`.

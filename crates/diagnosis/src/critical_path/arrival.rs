@@ -30,7 +30,7 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::causes::grounds::Grounds;
-use crate::causes::{self, fork, recorder, rule, stopped};
+use crate::causes::{self, cpu_throttled, fork, recorder, rule, stopped};
 use crate::claim::{Blocker, Claim, Slice};
 use crate::compare::Question;
 use crate::context::Context;
@@ -378,10 +378,18 @@ fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
     a.1.min(b.to_ns).saturating_sub(a.0.max(b.from_ns))
 }
 
+/// The longest gap counts, as each has a reason of its own; but a quota that is used up stops the
+/// process in each of its periods, again and again.
 fn still(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
-    let most = |g: &&analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
-    let gap = cx.gaps.iter().max_by_key(most)?;
-    Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
+    let of = |g: &analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let longest = cx.gaps.iter().max_by_key(|gap| of(gap))?;
+    let cause = stopped::cause_of(longest);
+    let same = |gap: &&analysis::gaps::Gap| stopped::cause_of(gap) == cause;
+    let ns = match cause {
+        Cause::CpuThrottled => cx.gaps.iter().filter(same).map(of).sum(),
+        _ => of(longest),
+    };
+    Some((ns, Claim::of(cause, segment)))
 }
 
 /// The spans of the predicate are exact, and whoever is in there may lack a CPU as well.
@@ -404,11 +412,16 @@ fn collection(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     Some((most(&gc), Claim { blocker, ..Claim::of(Cause::GcPause, segment) }))
 }
 
-/// The worker was runnable without a CPU: its next sample says for how long since the one before.
+/// The worker was runnable without a CPU: its next sample says for how long since the one before,
+/// and the cgroup's counter whether the quota was used up then.
 fn starved(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let after = cx.samples_in(segment.tid, segment.from_ns, segment.to_ns + thresholds::stale_ns());
     let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
-    Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
+    let cause = match cpu_throttled::is_throttled(cx, segment) {
+        true => Cause::CpuThrottled,
+        false => Cause::CpuStarved,
+    };
+    Some((delay_ns, Claim::of(cause, segment)))
 }
 
 /// What a thread did for most of the time, all segments of one cause together: a long one alone may

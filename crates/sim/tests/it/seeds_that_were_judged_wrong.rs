@@ -34,6 +34,10 @@ const MENDED: &[(&str, Seeds)] = &[
             &[(550, "gil_publisher")],
         ),
     ),
+    (
+        "a quota that is used up in each period keeps a request from being taken up",
+        (&[(647, "throttled"), (716, "throttled")], &[]),
+    ),
 ];
 
 #[test]
