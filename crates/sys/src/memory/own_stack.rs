@@ -11,16 +11,24 @@
 //! ```
 //!
 //! What it promises: only memory of frames that are still active is read, by the thread whose
-//! frames they are. Nothing is read on another thread, or on another stack than the mark's. Cost:
-//! a plain copy. Missing on purpose: what the words mean (`samplers::native_stacks`), and other
+//! frames they are. Nothing is read on another thread, or where the thread runs on another stack
+//! than its own (a coroutine's, a signal's, one that was grown): between the two may be pages that
+//! cannot be read. Cost: a plain copy; a thread asks for the bounds of its stack once. Missing on purpose: what the words mean (`samplers::native_stacks`), and other
 //! architectures, where nothing is copied.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::thread::cached_tid;
 
-/// Copies are no longer than this: more is another stack (a coroutine's, a signal's).
+/// Copies are no longer than this.
 const MOST_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Begin and end of the calling thread's own stack, and whether that was asked for.
+    static BOUNDS: Cell<(usize, usize, bool)> = const { Cell::new((0, 0, false)) };
+}
 
 /// A mark on the stack of a thread, for as long as the function runs that it was given to.
 pub struct Base<'a> {
@@ -89,18 +97,50 @@ pub fn registers() -> Option<Registers> {
     None
 }
 
+/// The bounds of the calling thread's own stack; empty where they are not known.
+fn bounds() -> Range<usize> {
+    let (begin, end, is_known) = BOUNDS.get();
+    if is_known {
+        return begin..end;
+    }
+    let found = ask_bounds().unwrap_or(0..0);
+    BOUNDS.set((found.start, found.end, true));
+    found
+}
+
+fn ask_bounds() -> Option<Range<usize>> {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut begin, mut size) = (std::ptr::null_mut(), 0usize);
+    // SAFETY: the calling thread is alive. If the call succeeds it has initialised the attributes,
+    // which are read into two variables of the right types, and destroyed once.
+    let got = unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let got = libc::pthread_attr_getstack(attributes.as_ptr(), &mut begin, &mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        got
+    };
+    let begin = begin as usize;
+    (got == 0).then_some(begin..begin.checked_add(size)?)
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn copy_up_to(end: usize, to: &mut Vec<u8>, most: usize) -> Option<Registers> {
-    let up_to_end = |sp: u64| end.checked_sub(sp as usize).filter(|length| *length <= MOST_BYTES);
+    let own = bounds();
+    let up_to_end = |sp: u64| {
+        let length = end.checked_sub(sp as usize).filter(|length| *length <= MOST_BYTES);
+        length.filter(|_| own.contains(&(sp as usize)) && own.contains(&end))
+    };
     // Memory is taken before the registers are read: what is copied is of one moment.
     to.reserve(up_to_end(registers()?.sp)?.min(most));
     let at = registers()?;
     let length = up_to_end(at.sp)?.min(most).min(to.capacity() - to.len());
     // SAFETY: `[sp, end)` lies between the stack pointer and a variable of `from_here`, which has
     // not returned (`Base` lives only inside of it) and runs on this thread (checked by the
-    // caller); the distance was checked, so both are of one stack, whose memory between two of its
-    // active frames is mapped. The bytes are moved by an instruction, so it does not matter to the
+    // caller). Both are within the bounds of this thread's own stack, which is in one piece, and
+    // whose memory between two of its active frames is mapped. The bytes are moved by an instruction, so it does not matter to the
     // compiler whether they are initialised. The target has room for `length` bytes, and is memory
     // of its own: a Vec's.
     unsafe {
@@ -152,6 +192,25 @@ mod tests {
         let mut to = vec![7u8; 3];
         from_here(|base| inner(base, 1, &mut to, 64)).expect("this architecture is understood");
         assert_eq!((to.len(), &to[..3]), (67, &[7u8; 3][..]));
+    }
+
+    #[test]
+    fn a_variable_is_within_the_bounds_and_the_heap_is_not() {
+        let (here, heap) = (0u8, Box::new(0u8));
+        for _ in 0..2 {
+            assert!(bounds().contains(&(&raw const here as usize)));
+            assert!(!bounds().contains(&(&raw const *heap as usize)));
+        }
+    }
+
+    /// As on a stack that was grown: the mark is on another one.
+    #[test]
+    fn nothing_is_copied_up_to_another_stack() {
+        let elsewhere = bounds().end + 64;
+        let mut to = Vec::new();
+        let (address, tid) = (elsewhere, cached_tid());
+        assert_eq!(Base { address, tid, frame: PhantomData }.copy(&mut to, 64), None);
+        assert!(to.is_empty());
     }
 
     #[test]
