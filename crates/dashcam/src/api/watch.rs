@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use samplers::native_tasks::{post, task_word, Awaits, TaskCell, Woken};
+use format::region::losses;
+use samplers::native_tasks::{is_full, post, task_word, Awaits, TaskCell, Woken};
 use sys::own_stack::{from_here, Base};
 use sys::waker::{polled, Clones};
 
@@ -61,6 +62,7 @@ impl Watch {
         let epoch = door();
         let request = if epoch == 0 { 0 } else { current_in(epoch) };
         if request == 0 || INSIDE.get() {
+            self.end();
             return poll(cx);
         }
         let Some(task) = self.task(epoch, request) else { return poll(cx) };
@@ -151,7 +153,7 @@ impl Task {
         if !is_sampled || self.woken.swap(version, Ordering::Relaxed) == version {
             return;
         }
-        post(Woken {
+        let is_posted = post(Woken {
             request: self.request,
             cell: self.cell.address(),
             index,
@@ -160,6 +162,7 @@ impl Task {
             by_request: current_request(),
             ..Woken::default()
         });
+        recorder.region().lose(losses::STACKS_REFUSED, u64::from(!is_posted));
     }
 }
 
@@ -174,6 +177,11 @@ impl Clones for OfPoll<'_> {
     fn cloned(&self) -> Waker {
         let awaits = self.task.awaits.try_lock();
         let index = awaits.ok().and_then(|mut awaits| awaits.add(self.base));
+        if index.is_none() && is_full() {
+            if let Some(recorder) = recorder::current() {
+                recorder.region().lose(losses::STACKS_REFUSED, 1);
+            }
+        }
         // The version that the cell has when this poll has ended.
         let version = self.task.cell.version() + 1;
         let (task, parent) = (Arc::clone(self.task), self.parent.clone());

@@ -142,8 +142,7 @@ impl Awaits {
     pub fn add(&mut self, base: &Base<'_>) -> Option<usize> {
         let room = MOST_BYTES.saturating_sub(self.bytes.len()).min(MOST_STACK_BYTES);
         let index = self.count;
-        let grown = KEPT_BYTES.load(Ordering::Relaxed) < MOST_KEPT_BYTES;
-        if index == MOST_AWAITS || room == 0 || !grown {
+        if index == MOST_AWAITS || room == 0 || is_full() {
             return None;
         }
         let (begin, had) = (self.bytes.len(), self.bytes.capacity());
@@ -159,6 +158,11 @@ impl Drop for Awaits {
     fn drop(&mut self) {
         KEPT_BYTES.fetch_sub(self.bytes.capacity(), Ordering::Relaxed);
     }
+}
+
+/// Whether all tasks together keep as many bytes as they may.
+pub fn is_full() -> bool {
+    KEPT_BYTES.load(Ordering::Relaxed) >= MOST_KEPT_BYTES
 }
 
 /// A suspended task, as it was read.

@@ -26,7 +26,9 @@
 mod cell;
 mod woken;
 
-pub use cell::{read, Awaits, Suspended, TaskCell, MOST_AWAITS, MOST_BYTES, MOST_KEPT_BYTES};
+pub use cell::{
+    is_full, read, Awaits, Suspended, TaskCell, MOST_AWAITS, MOST_BYTES, MOST_KEPT_BYTES,
+};
 pub use woken::{post, take, Woken};
 
 /// Set in the address of a task that is a cell of this module.
