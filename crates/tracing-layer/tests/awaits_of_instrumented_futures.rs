@@ -81,7 +81,7 @@ fn a_suspended_future_shows_where_it_waits_and_is_woken_once() {
         let (kept, waker) = (Arc::clone(&leaf.waker), Waker::from(Arc::clone(&wakes)));
         let mut cx = Context::from_waker(&waker);
         let span = info_span!("GET /checkout", dashcam.request = true);
-        let mut future = pin!(Instrument::instrument(async { leaf.await }, span));
+        let mut future = pin!(Instrument::instrument(leaf, span));
         assert!(future.as_mut().poll(&mut cx).is_pending());
         let seen = suspended().expect("it waits");
         assert_eq!(seen.awaits.len(), 1);

@@ -99,7 +99,8 @@ fn limit(capture: &Capture, rows: &mut Vec<Await>) {
 
 /// Whether a frame has a name, and not only a place in its file.
 fn is_named(frame: &Frame<'_>) -> bool {
-    !frame.native && !(frame.line == 0 && frame.function.contains("+0x"))
+    let is_offset = frame.line == 0 && frame.function.contains("+0x");
+    !frame.native && !is_offset
 }
 
 fn kind(capture: &Capture, stack: u32) -> AwaitKind {

@@ -257,6 +257,7 @@ impl Divided {
         capture.requests.sort_by_key(|r| (r.begin_ns, r.id));
         if let Some(named) = &self.named {
             named::place(capture, named);
+            capture.settle_awaits();
         }
         capture.tame();
         Ok(())
