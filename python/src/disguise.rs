@@ -40,7 +40,55 @@ pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi:
         slot(ffi::Py_tp_hash, hash::<D> as *const c_void),
         slot(ffi::Py_tp_richcompare, compare::<D> as *const c_void),
         slot(ffi::Py_tp_methods, leaked(methods).cast()),
+        slot(ffi::Py_tp_getset, attributes::<D>()),
     ]
+}
+
+/// A function's attributes, for code that reads them past `tp_getattro`, as pydoc does:
+/// `object.__getattribute__(function, "__doc__")`. Not `__module__`, which is the type's own.
+const OF_FUNCTIONS: [&CStr; 12] = [
+    c"__annotations__",
+    c"__builtins__",
+    c"__closure__",
+    c"__code__",
+    c"__defaults__",
+    c"__dict__",
+    c"__doc__",
+    c"__globals__",
+    c"__kwdefaults__",
+    c"__name__",
+    c"__qualname__",
+    c"__type_params__",
+];
+
+fn attributes<D: Disguise>() -> *const c_void {
+    let of = |name: &&'static CStr| ffi::PyGetSetDef {
+        name: name.as_ptr(),
+        get: Some(attribute::<D>),
+        set: Some(set_attribute::<D>),
+        doc: std::ptr::null(),
+        closure: name.as_ptr().cast_mut().cast(),
+    };
+    let listed: Vec<_> = OF_FUNCTIONS.iter().map(of).chain([ffi::PyGetSetDef::default()]).collect();
+    listed.leak().as_ptr().cast()
+}
+
+unsafe extern "C" fn attribute<D: Disguise>(
+    object: *mut ffi::PyObject,
+    name: *mut c_void,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and an object of this type; `name` is the static C
+    // string that `attributes` gave.
+    unsafe { ffi::PyObject_GetAttrString(D::original(object), name.cast()) }
+}
+
+unsafe extern "C" fn set_attribute<D: Disguise>(
+    object: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+    name: *mut c_void,
+) -> c_int {
+    // SAFETY: as `attribute`; a NULL value deletes, as in the represented object.
+    unsafe { ffi::PyObject_SetAttrString(D::original(object), name.cast(), value) }
 }
 
 unsafe extern "C" fn get<D: Disguise>(

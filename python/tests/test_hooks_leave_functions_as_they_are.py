@@ -7,7 +7,7 @@ from __future__ import annotations
 from conftest import Bench
 
 BEGIN = """
-    import asyncio, copy, functools, gc, inspect, logging, pickle, sys, traceback, types, typing, warnings, weakref
+    import asyncio, copy, functools, gc, inspect, logging, pickle, pydoc, sys, traceback, types, typing, warnings, weakref
     import dashcam
     from dashcam import _native as native, _process
     IN_PLACE = sys.version_info[:2] != (3, 11)
@@ -57,6 +57,9 @@ def run(bench: Bench, code: str) -> None:
 
 def test_inspecting_a_hooked_function_gives_the_same(bench: Bench) -> None:
     run(bench, """
+    OF_FUNCTIONS = [key for key, value in vars(types.FunctionType).items()
+                    if (inspect.isgetsetdescriptor(value) or inspect.ismemberdescriptor(value))
+                    and key != "__module__"]  # a stand-in's is its type's
     def asked(name):
         function, bound = getattr(Base, name), getattr(Base(), name)
         answers = [(key, getattr(function, key, "none")) for key in dir(function)
@@ -70,6 +73,7 @@ def test_inspecting_a_hooked_function_gives_the_same(bench: Bench) -> None:
                   if name.startswith("is") and name != "iskeyword" and kind(bound)]
         return (answers, kinds, inspect.signature(function), inspect.signature(bound), typing.get_type_hints(function),
                 inspect.getsource(function), inspect.getdoc(function), inspect.unwrap(function) is function,
+                pydoc.render_doc(function), [object.__getattribute__(function, key) for key in OF_FUNCTIONS],
                 repr(function), str(function), hash(function), dir(function), callable(function),
                 isinstance(function, types.FunctionType), type(bound), isinstance(bound, types.MethodType),
                 function == function, function in [function], repr(type(function)),
