@@ -98,6 +98,8 @@ _HYPERCORN = ["-m", "hypercorn", "-b", "127.0.0.1:{port}", "--graceful-timeout",
 # whether the client's end is noticed, depends on timing there.
 _GRANIAN_LEAVES_OPEN = ("too_large", "too_small", "not_modified", "leaves", "HEAD")
 _GRANIAN = ["-m", "granian", "--port", "{port}", "--workers", "1"]
+_UWSGI = ["uwsgi_server.py", "--http-socket", "127.0.0.1:{port}", "--master", "--need-app", "--die-on-term",
+          "--disable-logging", "--enable-threads", "--module"]
 
 
 def services() -> dict[str, Service]:
@@ -122,6 +124,9 @@ def services() -> dict[str, Service]:
         "hypercorn": Service([*_HYPERCORN, "asgi_kinds:application"], asgi, ["hypercorn"]),
         "granian asgi": Service([*_GRANIAN, "--interface", "asgi", "asgi_kinds:application"], of_granian(asgi), ["granian"]),
         "granian wsgi": Service([*_GRANIAN, "--interface", "wsgi", "bodies:application"], of_granian(wsgi), ["granian"]),
+        "uwsgi": Service([*_UWSGI, "bodies:application"], wsgi, ["pyuwsgi"]),
+        "uwsgi threads": Service([*_UWSGI, "bodies:application", "--threads", "3", "--lazy-apps"], wsgi, ["pyuwsgi"]),
+        "flask uwsgi": Service([*_UWSGI, "flask_app:application", "--threads", "3"], flask, ["flask", "pyuwsgi"]),
         "http.server": Service(["serve.py", "http.server", "{port}"],
                                {**_with_heads(["/plain", "/raises", "/refuses"]), "kept alive": _keeps_alive("/plain"),
                                 "POST": asks("/plain", method="POST", body=b"posted"),
@@ -149,5 +154,7 @@ def services() -> dict[str, Service]:
     found["clients"] = Service(["clients.py"], {})
     found["databases"] = Service(["databases.py"], {})
     found["celery"] = Service(["celery_tasks.py"], {}, ["celery"])
+    found |= {f"celery {pool}": Service(["celery_worker.py", "--pool", pool], {}, ["celery"])
+              for pool in ("prefork", "solo", "threads")}
     found["grpc"] = Service(["grpc_calls.py"], {}, ["grpc"])
     return found

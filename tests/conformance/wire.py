@@ -31,6 +31,13 @@ _CHANGING = [
     (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
      b"THREAD"),
     (re.compile(rb"Task-\d+"), b"TASK"),
+    (re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), b"ID"),
+    # Any thread of uWSGI may take a request; below the first one's calls is the program itself. The
+    # time in its log is that of `date`, and its applications are ready in whole seconds.
+    (re.compile(rb", \\?\"uwsgi_server\.py:<module>\\?\""), b""),
+    (re.compile(rb"uWSGIWorker1Core\d"), b"THREAD"),
+    (re.compile(rb"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}"), b"TIME"),
+    (re.compile(rb"ready in \d+ seconds"), b"ready"),
     # The number depends on how soon the previous connection was closed.
     (re.compile(rb"socket at 0xADDRESS object, fd=\d+"), b"socket"),
     # How much was sent to a client that has left.
