@@ -71,7 +71,10 @@ def test_another_shell_sees_asks_and_saves(bench: Bench) -> None:
     status = bench.dashcam("status", str(process.pid), "--json", **env)
     assert json.loads(status.stdout)["pid"] == process.pid
     text = bench.dashcam("status", str(process.pid), **env).stdout
-    assert "service: billy\n" in text and "  control: on\n" in text
+    assert text.startswith(f"billy, process {process.pid}: recording\n"), text
+    assert "control" in next(line for line in text.splitlines() if line.startswith("  sources on   ")), text
+    settings = next(line for line in text.splitlines() if line.startswith("  settings     "))
+    assert "memory=8MiB" in settings and "cooldown" not in settings, "as `set` takes them, without defaults"
 
     snap = bench.dashcam("snap", "billy", "looked odd", **env)
     assert snap.returncode == 0, snap.stderr
@@ -85,13 +88,13 @@ def test_settings_change_in_the_running_process(bench: Bench) -> None:
     process = started(bench)
     env = {"XDG_RUNTIME_DIR": runtime(bench)}
     changed = bench.dashcam("set", str(process.pid), "slow=20ms", "post=10ms", **env)
-    assert changed.returncode == 0 and "slow: 20ms\n" in changed.stdout, changed.stderr
+    assert changed.returncode == 0 and changed.stdout == "", changed
+    assert changed.stderr == f"dashcam: billy, process {process.pid}: set slow=20ms post=10ms\n"
     captures = bench.wait_captures()
     assert captures and bench.show(captures[0])["meta"]["settings"]["slow"] == "20ms"
 
     off = bench.dashcam("set", "billy", "off", **env)
     assert off.stderr == f"dashcam: billy, process {process.pid}: set enabled=off\n"
-    assert "enabled: false\n" in off.stdout, off.stderr
     before = processes(bench)[process.pid]
     assert before["on"] is False
     time.sleep(0.3)
@@ -100,7 +103,8 @@ def test_settings_change_in_the_running_process(bench: Bench) -> None:
     wait_for("more requests", lambda: processes(bench)[process.pid]["requests"] > before["requests"])
 
     for wrong, told in [("slow=soon", "slow: found \"soon\", wanted a limit like 500ms"),
-                        ("memory=1GiB", "cannot change in a running process, wanted one of enabled"),
+                        ("slo=1s", "slo: found no setting of this name, wanted one of enabled"),
+                        ("memory=1GiB", "found a setting that needs a restart, wanted one of enabled"),
                         ("louder", "wanted name=value (like slow=250ms), on or off")]:
         refused = bench.dashcam("set", str(process.pid), wrong, **env)
         assert refused.returncode == 2 and told in refused.stderr, refused.stderr

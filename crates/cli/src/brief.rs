@@ -105,7 +105,9 @@ fn sentence(judged: &Judged, diagnosis: &Diagnosis<'_>) -> String {
         "" => String::new(),
         text => format!("{word}{text}"),
     };
-    let (place, holder) = (part(" at ", place), part(", because of ", holder));
+    // What computes or sleeps at its own place is not to blame twice.
+    let other = if holder == place { "" } else { holder };
+    let (place, holder) = (part(" at ", place), part(", because of ", other));
     let seen = part(", ", if seen == "before" { "seen before" } else { seen });
     format!("{cause}{place}{holder}: {share} % of the excess, {confidence}{seen}")
 }

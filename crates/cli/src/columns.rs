@@ -1,4 +1,50 @@
-//! Rows for a terminal: columns as wide as their content, times, no control characters.
+//! Rows for a terminal: columns as wide as their content, times, sizes, no control characters.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// As `columns`, in lines of at most `width` characters: the last column is cut.
+pub fn columns_within(
+    width: usize,
+    head: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    columns(head, rows).lines().map(|line| cut(line, width) + "\n").collect()
+}
+
+/// At most this many characters; what is left out is an ellipsis.
+pub fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// Bytes as a person reads them: `190 KiB`, `64 MiB`, `1.3 MiB`.
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..UNITS.len()).rev().find(|power| bytes >> (10 * power) > 0).unwrap_or(0);
+    let amount = bytes as f64 / (1u64 << (10 * power)) as f64;
+    let digits = usize::from(power > 1 && amount.fract() != 0.0);
+    format!("{amount:.digits$} {}", UNITS[power])
+}
+
+/// Now, Unix epoch.
+pub fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// `40 s`, `3 min`, `5 h`, `2 days`.
+pub fn age(ns: u64) -> String {
+    let seconds = ns / SECOND_NS;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
 
 /// One line for the head and one for each row, with line ends.
 pub fn columns(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -70,6 +116,19 @@ mod tests {
         assert_eq!(with_offset(at, 0), "2026-11-21 10:14:03 +00:00");
         assert_eq!(with_offset(at, 5 * 3600 + 1800), "2026-11-21 15:44:03 +05:30");
         assert_eq!(with_offset(at, -11 * 3600), "2026-11-20 23:14:03 -11:00");
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_width_of_the_terminal() {
+        let rows = [["4711", "sleep at büro.py:28"]].map(|r| r.map(str::to_owned).to_vec());
+        let text = columns_within(16, &["PID", "VERDICT"], rows);
+        assert_eq!(text, "PID   VERDICT\n4711  sleep at …\n");
+    }
+
+    #[test]
+    fn sizes_have_the_unit_that_fits() {
+        let sizes = [0, 1023, 64 << 10, 1_380_352, 64 << 20, 1 << 30].map(bytes_text);
+        assert_eq!(sizes, ["0 B", "1023 B", "64 KiB", "1.3 MiB", "64 MiB", "1 GiB"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! the open requests. Any other CPython process, and one whose socket does not answer, is read from
 //! outside through /proc/PID/mem. Both give the same JSON (crates/dump); the text is made from it.
 //!
+//! JSON of several processes is an object for each.
+//!
 //! What it promises: nothing is stopped or written. A refusal is one line: what was found, what is
 //! wanted, what would help. Exit codes: 0; 1 no such process; 2 a refusal.
 
@@ -25,8 +27,26 @@ use crate::live;
 /// A recorded process reads itself within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Prints the state of process `pid`.
-pub fn dump(pid: u32, as_json: bool) -> ExitCode {
+/// Prints the state of the processes that `word` names: a process id, or a service.
+pub fn dump(word: &str, as_json: bool) -> ExitCode {
+    let pids = match live::named(word) {
+        Ok(pids) => pids,
+        Err(code) => return code,
+    };
+    let mut worst = ExitCode::SUCCESS;
+    for (at, pid) in pids.into_iter().enumerate() {
+        if at > 0 && !as_json {
+            println!();
+        }
+        let code = dump_one(pid, as_json);
+        if code != ExitCode::SUCCESS {
+            worst = code;
+        }
+    }
+    worst
+}
+
+fn dump_one(pid: u32, as_json: bool) -> ExitCode {
     let found = match recorded(pid) {
         Some(found) => Ok(found),
         None => outside(pid),

@@ -4,6 +4,7 @@
 //! promises: what is not known is not there, and what was torn says so. What is missing on purpose:
 //! outer frames beyond `MOST_FRAMES`, and long lists' ends; `--json` has them.
 
+use diagnosis::counted;
 use serde_json::Value;
 
 use crate::columns::plain;
@@ -41,14 +42,15 @@ impl Text<'_> {
         let dump = self.dump;
         let name = word(&dump["service"]).or_else(|| word(&dump["command"])).unwrap_or_default();
         let runtime = word(&dump["runtime"]).unwrap_or_else(|| "no runtime".to_owned());
-        let (threads, tasks) = (list(&dump["threads"]).len(), list(&dump["tasks"]).len());
+        let count = |name: &str, one: &str| counted(list(&dump[name]).len(), one);
+        let (threads, tasks) = (count("threads", "thread"), count("tasks", "task"));
         let place = match dump["read"].as_str() {
             Some("inside") => "read by itself",
             _ => "read from outside",
         };
         let ms = number(&dump["took_us"]) as f64 / 1e3;
         let mut out = format!("process {} {name}: {runtime}\n", number(&dump["pid"]));
-        out += &format!("{threads} threads, {tasks} tasks, {place} in {ms:.1} ms\n");
+        out += &format!("{threads}, {tasks}, {place} in {ms:.1} ms\n");
         if let Some(why) = word(&dump["no_stacks"]) {
             out += &format!("no Python stacks: {why}\n");
         }

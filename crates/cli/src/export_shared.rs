@@ -67,7 +67,7 @@ impl Asked {
 /// The error for a target that cannot be written.
 pub fn not_written(target: &str, error: &io::Error) -> ExitCode {
     eprintln!(
-        "dashcam: cannot write {target}: {error}; give another place with -o; nothing half is left"
+        "dashcam: cannot write {target}: {error}; choose another place with -o; no partial file is left"
     );
     ExitCode::from(USAGE)
 }

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use sys::local;
 
-use crate::columns::{columns, local as local_time, plain};
+use crate::columns::{age, columns, columns_within, local as local_time, now_ns, plain};
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::{status_text, terminal};
 
 /// A live process answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,7 +47,10 @@ pub fn ps(as_json: bool) -> ExitCode {
         rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove("ok")));
         println!("{:#}", json!({"schema": 1, "processes": rows}));
     } else if !rows.is_empty() {
-        print!("{}", table(&rows, local_time));
+        match terminal::terminal() {
+            Some(screen) => print!("{}", page(&rows, screen.columns)),
+            None => print!("{}", table(&rows, local_time)),
+        }
         notices(&rows).iter().for_each(|line| eprintln!("dashcam: {line}"));
     }
     if rows.is_empty() {
@@ -99,6 +103,27 @@ fn table(rows: &[Value], since: fn(u64) -> String) -> String {
     columns(&head, cells)
 }
 
+/// For a terminal: without the box, times as ages, the verdict cut where the line ends.
+fn page(rows: &[Value], width: usize) -> String {
+    let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0).to_string();
+    let head = ["PID", "SERVICE", "FOR", "STATE", "REQUESTS", "SLOW", "CAPTURES", "VERDICT"];
+    let now_ns = now_ns();
+    let cells = rows.iter().map(|row| {
+        let since_ns = row["since_epoch_ns"].as_u64().unwrap_or(now_ns);
+        vec![
+            number(row, "pid"),
+            plain(row["service"].as_str().unwrap_or("?")),
+            age(now_ns.saturating_sub(since_ns)),
+            if row["on"] == true { "on" } else { "off" }.to_owned(),
+            number(row, "requests"),
+            number(row, "slow"),
+            number(row, "captures"),
+            verdict(row),
+        ]
+    });
+    columns_within(width, &head, cells)
+}
+
 /// Why processes that work have no requests.
 fn notices(rows: &[Value]) -> Vec<String> {
     let notice = |row: &Value| {
@@ -131,8 +156,12 @@ pub fn status(word: &str, as_json: bool) -> ExitCode {
         [] => (),
         all if as_json => println!("{:#}", json!(all)),
         all => {
-            let texts: Vec<String> = all.iter().map(described).collect();
-            print!("{}", texts.join("\n"));
+            let texts: Vec<String> = all.iter().map(status_text::of).collect();
+            let text = texts.join("\n");
+            match terminal::terminal() {
+                Some(screen) => print!("{}", status_text::within(&text, screen.columns)),
+                None => print!("{text}"),
+            }
         }
     }
     code
@@ -150,7 +179,7 @@ fn each(word: &str, mut ask: impl FnMut(u32) -> Result<(), ExitCode>) -> ExitCod
 }
 
 /// The processes that a word names.
-fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
+pub fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
     if let Ok(pid) = word.parse() {
         return Ok(vec![pid]);
     }
@@ -183,30 +212,6 @@ fn report(pid: u32, done: &str) {
     eprintln!("dashcam: {}, process {pid}: {done}", service.as_deref().unwrap_or("?"));
 }
 
-/// `name: value` lines; nested values are indented.
-fn described(status: &Value) -> String {
-    let mut out = String::new();
-    for (name, value) in status.as_object().into_iter().flatten() {
-        match value {
-            Value::Object(parts) => {
-                out += &format!("{name}:\n");
-                for (name, value) in parts {
-                    // Counters at zero are left out.
-                    if !(status["losses"].get(name).is_some() && value == 0) {
-                        out += &format!("  {}: {}\n", plain(name), one(value));
-                    }
-                }
-            }
-            Value::Array(items) => {
-                out += &format!("{name}: {}\n", items.len());
-                items.iter().for_each(|item| out += &format!("  {}\n", one(item)));
-            }
-            _ => out += &format!("{}: {}\n", plain(name), one(value)),
-        }
-    }
-    out
-}
-
 fn one(value: &Value) -> String {
     match value.as_str() {
         Some("") => "none".to_owned(),
@@ -229,7 +234,7 @@ pub fn snap(word: &str, reason: Option<&str>) -> ExitCode {
     })
 }
 
-/// Changes settings of processes; prints the settings that are in effect.
+/// Changes settings of processes.
 pub fn set(word: &str, words: &[String]) -> ExitCode {
     let pair = |text: &String| match text.as_str() {
         "on" | "off" => format!("enabled={text}"),
@@ -243,10 +248,7 @@ pub fn set(word: &str, words: &[String]) -> ExitCode {
     }
     let pairs: Vec<String> = words.iter().map(pair).collect();
     each(word, |pid| {
-        let answer = question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE)?;
-        for (name, value) in answer["settings"].as_object().into_iter().flatten() {
-            println!("{}: {}", plain(name), one(value));
-        }
+        question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE)?;
         report(pid, &format!("set {}", pairs.join(" ")));
         Ok(())
     })
@@ -424,11 +426,5 @@ mod tests {
         let row = |pid: u64, why: &str| json!({"pid": pid, "no_requests_because": why});
         let rows = [row(1, ""), row(2, "no request has\u{1b} begun"), json!({"pid": 3})];
         assert_eq!(notices(&rows), ["process 2: no request has? begun"]);
-    }
-
-    #[test]
-    fn a_status_says_none_where_there_is_nothing_and_no_losses_that_are_not() {
-        let status = json!({"last_error": "", "losses": {"events": 0, "spans": 2}, "on": true});
-        assert_eq!(described(&status), "last_error: none\nlosses:\n  spans: 2\non: true\n");
     }
 }

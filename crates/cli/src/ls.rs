@@ -3,7 +3,8 @@
 //! How it works: the files are those of the folder; reason and verdict are from the lists of
 //! captures beside them (`*.captures.log`), so no capture is read, however many there are.
 //!
-//! What it promises: a file that no list has is shown without them.
+//! What it promises: a file that no list has is shown without them. A line each in a pipe; at a
+//! terminal a file's verdict and reason are on lines of their own, cut at its width.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,9 +13,10 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::{json, Value};
 
-use crate::columns::{columns, local, plain};
+use crate::columns::{bytes_text, columns, cut, local, plain};
 use crate::exit_code::{NOTHING, UNREADABLE};
-use crate::read::captures_in;
+use crate::read::{captures_in, no_capture_in};
+use crate::terminal;
 
 /// What the lists have of a file.
 #[derive(Default)]
@@ -26,7 +28,10 @@ struct Listed {
 /// Lists the captures in a folder.
 pub fn ls(folder: &Path, as_json: bool) -> ExitCode {
     if let Err(error) = std::fs::read_dir(folder) {
-        eprintln!("dashcam: {}: {error}; wanted a folder with captures in it", folder.display());
+        eprintln!(
+            "dashcam: {}: {error}; wanted a folder with captures in it: dashcam ls FOLDER",
+            folder.display()
+        );
         return ExitCode::from(UNREADABLE);
     }
     let mut files = captures_in(folder);
@@ -45,30 +50,56 @@ pub fn ls(folder: &Path, as_json: bool) -> ExitCode {
     if as_json {
         println!("{:#}", json!({"schema": 1, "captures": rows}));
     } else if !rows.is_empty() {
-        print!("{}", table(&rows));
+        match terminal::terminal() {
+            Some(screen) => print!("{}", page(&rows, screen.columns)),
+            None => print!("{}", table(&rows)),
+        }
     }
     match rows.is_empty() {
         true => {
-            eprintln!("dashcam: no capture (*.dashcam) in {}", folder.display());
+            eprintln!("dashcam: {}", no_capture_in(folder));
             ExitCode::from(NOTHING)
         }
         false => ExitCode::SUCCESS,
     }
 }
 
-fn table(rows: &[Value]) -> String {
-    let text = |row: &Value, key: &str| match row[key].as_str() {
+/// A field of a row; `-` if it is empty.
+fn field(row: &Value, key: &str) -> String {
+    match row[key].as_str() {
         None | Some("") => "-".to_owned(),
         Some(text) => plain(text),
-    };
+    }
+}
+
+fn saved(row: &Value) -> String {
+    local(row["saved_epoch_ns"].as_u64().unwrap_or(0))
+}
+
+fn size(row: &Value) -> String {
+    bytes_text(row["bytes"].as_u64().unwrap_or(0))
+}
+
+/// For a terminal.
+fn page(rows: &[Value], width: usize) -> String {
+    let mut out = String::new();
+    for row in rows {
+        out += &format!("{}  {}  {}\n", field(row, "file"), size(row), saved(row));
+        for (label, key) in [("verdict", "verdict"), ("saved for", "reason")] {
+            let text = field(row, key);
+            if text != "-" {
+                out += &cut(&format!("    {label:9}  {text}"), width);
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// For a pipe.
+fn table(rows: &[Value]) -> String {
     let cells = rows.iter().map(|row| {
-        vec![
-            local(row["saved_epoch_ns"].as_u64().unwrap_or(0)),
-            size(row["bytes"].as_u64().unwrap_or(0)),
-            text(row, "file"),
-            text(row, "reason"),
-            text(row, "verdict"),
-        ]
+        vec![saved(row), size(row), field(row, "file"), field(row, "reason"), field(row, "verdict")]
     });
     columns(&["SAVED", "SIZE", "FILE", "REASON", "VERDICT"], cells)
 }
@@ -95,11 +126,20 @@ fn listed(folder: &Path) -> HashMap<String, Listed> {
     found
 }
 
-/// Bytes as a person reads them: most captures are far below a MiB.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..=1023 => format!("{bytes} B"),
-        1024..=1_048_575 => format!("{} KiB", bytes / 1024),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_a_terminal_no_line_is_longer_than_it() {
+        let row = json!({"file": "a-1.dashcam", "bytes": 65_536, "saved_epoch_ns": 0,
+            "reason": "slow: a request took 1.01 s: GET /", "verdict": "sleep at a.py:1 f()"});
+        let bare = json!({"file": "b.dashcam", "bytes": 3, "reason": "", "verdict": ""});
+        let text = page(&[row, bare], 40);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("a-1.dashcam  64 KiB  1970-01-01 "), "{text}");
+        assert_eq!(lines[1], "    verdict    sleep at a.py:1 f()");
+        assert_eq!(lines[2], "    saved for  slow: a request took 1.0…");
+        assert!(lines.len() == 4 && lines[3].starts_with("b.dashcam  3 B  "), "{text}");
     }
 }

@@ -39,6 +39,8 @@ mod show_request;
 mod show_tree;
 mod source;
 mod sql;
+mod status_text;
+mod terminal;
 mod tls;
 mod view;
 mod why;
@@ -76,7 +78,7 @@ enum Command {
         #[arg(long)]
         tree: bool,
         /// How long its main thread may take to run Python code: 30s, 5m.
-        #[arg(long, default_value = "30s", value_parser = patience)]
+        #[arg(long, default_value = "30s", value_parser = duration)]
         wait: Duration,
     },
     /// Stop recording a process
@@ -91,7 +93,7 @@ enum Command {
         #[arg(value_name = "CAPTURE|DIR", required = true)]
         paths: Vec<PathBuf>,
         /// Of a folder all captures that were saved in this time: 10m, 24h.
-        #[arg(long, value_name = "TIME", value_parser = since)]
+        #[arg(long, value_name = "TIME", value_parser = duration)]
         since: Option<Duration>,
         /// Print JSON (schema 1); of several captures a list.
         #[arg(long)]
@@ -240,9 +242,9 @@ enum Command {
     /// A recorded process answers itself. Any other CPython process is read from outside, without
     /// stopping it.
     Dump {
-        /// Its process id.
-        #[arg(value_parser = process_number)]
-        pid: u32,
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -310,14 +312,10 @@ fn process_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "wanted the number of a process, as `dashcam ps` lists them")
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = trigger::duration_ns("--wait", text).map(Duration::from_nanos);
-    time.map_err(|wrong| wrong.to_string())
-}
-
-fn since(text: &str) -> Result<Duration, String> {
-    let time = trigger::duration_ns("--since", text).map(Duration::from_nanos);
-    time.map_err(|wrong| wrong.to_string())
+/// The line around it names the flag and the value.
+fn duration(text: &str) -> Result<Duration, String> {
+    let time = trigger::duration_ns("", text).map(Duration::from_nanos);
+    time.map_err(|wrong| format!("wanted {}", wrong.wanted))
 }
 
 fn request_id(text: &str) -> Result<u64, &'static str> {
@@ -394,7 +392,7 @@ fn carry_out(command: Command) -> ExitCode {
         Command::Man { folder } => pages::man(Cli::command(), &folder),
         Command::Ps { json } => live::ps(json),
         Command::Status { process, json } => live::status(&process, json),
-        Command::Dump { pid, json } => dump::dump(pid, json),
+        Command::Dump { process, json } => dump::dump(&process, json),
         Command::Snap { process, reason } => live::snap(&process, reason.as_deref()),
         Command::Set { process, settings } => live::set(&process, &settings),
         Command::Alert { file, slack, pagerduty, dry_run } => {

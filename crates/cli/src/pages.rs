@@ -23,7 +23,11 @@ pub fn man(command: Command, folder: &Path) -> ExitCode {
         .and_then(|()| clap_mangen::generate_to(command, folder))
         .map_err(|error: io::Error| format!("dashcam: {}: {error}", folder.display()));
     match written {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            let folder = folder.display();
+            eprintln!("dashcam: manual pages written: man {folder}/dashcam.1");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("{error}; wanted a folder that can be written to");
             ExitCode::from(USAGE)

@@ -113,6 +113,15 @@ pub fn failed(file: &Path, error: &ReadError) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
+/// The line for a folder without captures.
+pub fn no_capture_in(folder: &Path) -> String {
+    format!(
+        "no capture (*.dashcam) in {}; a recorded service makes one when a request is slow; \
+         `dashcam snap PID` makes one now",
+        folder.display()
+    )
+}
+
 /// The newest capture in a folder, by time of writing.
 pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
     std::fs::read_dir(folder).map_err(|error| {
@@ -120,11 +129,7 @@ pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
         ExitCode::from(UNREADABLE)
     })?;
     captures_in(folder).into_iter().max().map(|(_, _, path)| path).ok_or_else(|| {
-        eprintln!(
-            "dashcam: no capture (*.dashcam) in {}; a recorded service makes one when a request is \
-             slow; `dashcam snap PID` makes one now",
-            folder.display()
-        );
+        eprintln!("dashcam: {}", no_capture_in(folder));
         ExitCode::from(NOTHING)
     })
 }

@@ -61,8 +61,8 @@ pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
         }
         Err(error) => {
             eprintln!(
-                "dashcam: cannot write {}: {error}; choose another place with -o; nothing half is \
-                 left, and the box is as it was",
+                "dashcam: cannot write {}: {error}; choose another place with -o; no partial file \
+                 is left, and the box is as it was",
                 path.display()
             );
             ExitCode::from(USAGE)

@@ -1,41 +1,20 @@
-//! `why` at a terminal: how wide it is, whether it shows colours, and whose capture was judged.
+//! `why` at a terminal: whose capture was judged.
 //!
 //! What it promises: nothing of it is written into a pipe or a file. The age is that of the
 //! capture's last instant by this machine's clock.
 
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anstream::{AutoStream, ColorChoice};
 use capture::read::Meta;
-use diagnosis::Screen;
 
-use crate::columns::plain;
+use crate::columns::{age, now_ns, plain};
 use crate::live::{recorded, Recorded};
-
-/// Longer lines are hard to read, however wide the terminal is.
-const WIDEST: usize = 110;
-/// Without a size of its own.
-const USUAL: usize = 80;
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// What stdout is like, if it is a terminal. Colours follow NO_COLOR, CLICOLOR and TERM.
-pub fn terminal() -> Option<Screen> {
-    let stdout = io::stdout();
-    stdout.is_terminal().then(|| Screen {
-        columns: terminal_size::terminal_size()
-            .map_or(USUAL, |(w, _)| usize::from(w.0))
-            .min(WIDEST),
-        colour: AutoStream::choice(&stdout) != ColorChoice::Never,
-    })
-}
 
 /// One line: the file, its age, its process and what became of that. A second one if the service
 /// was started anew since.
 pub fn origin(file: &Path, meta: &Meta) -> String {
-    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let now_ns = now_ns();
     let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let processes = if here.trim() == meta.host { Some(recorded()) } else { None };
     described(file, meta, now_ns, processes.as_deref())
@@ -71,20 +50,11 @@ fn described(file: &Path, meta: &Meta, now_ns: u64, processes: Option<&[Recorded
     text
 }
 
-/// `40 s`, `3 min`, `5 h`, `2 days`.
-fn age(ns: u64) -> String {
-    let seconds = ns / SECOND_NS;
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7_199 => format!("{} min", seconds / 60),
-        7_200..=172_799 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
 
     fn meta() -> Meta {
         Meta {

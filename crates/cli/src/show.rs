@@ -21,12 +21,14 @@ use crate::columns::{columns, plain};
 use crate::exit_code::{NOTHING, UNREADABLE};
 use crate::parts::{self, Opened};
 use crate::read::{default_rules, file_of, open, open_judged};
-use crate::{show_metrics, show_request, show_tree};
+use crate::{show_metrics, show_request, show_tree, terminal};
 
 /// A capture up to this size is read in whole.
 const SMALL_BYTES: u64 = 16 << 20;
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
+/// How the names of dashcam's own threads begin.
+const OWN_THREAD: &str = "dashcam-";
 /// Names of requests listed; the rest are counted.
 const MOST_NAMES: usize = 20;
 /// Shorter collections of a request are only counted.
@@ -143,48 +145,54 @@ fn show_one(path: &Path, form: Form, one: One) -> Result<(), ExitCode> {
 
 fn print(capture: &Capture, file: &Path) {
     let meta = &capture.meta;
-    println!("{}", file.display());
-    println!("  {} on {}, pid {}, {}", meta.service, meta.host, meta.pid, meta.runtime);
-    println!("  saved because: {}", meta.reason);
+    let mut out = format!("{}\n", file.display());
+    out +=
+        &format!("  {} on {}, process {}, {}\n", meta.service, meta.host, meta.pid, meta.runtime);
+    out += &format!("  saved because: {}\n", plain(&meta.reason));
     let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
     let horizon = capture.common_horizon_ns();
     let complete = meta.to_ns.saturating_sub(horizon) as f64 / 1e9;
-    match meta.to_ns > horizon {
-        true => println!(
-            "  covers {covered:.1} s; all threads are complete for the last {complete:.1} s"
-        ),
-        false => {
-            println!("  covers {covered:.1} s; there is no time for which all threads are complete")
-        }
-    }
-    println!("  verdict: {}", Brief::of(&judged(capture), file, None).judged.line);
-    print_requests(capture);
-    print_open_spans(capture);
-    show_metrics::print(capture);
-    print_threads(capture);
-    println!("Sources:");
-    for (name, state) in &meta.sources {
-        println!("  {name}: {state}");
-    }
-    println!("Losses:");
-    let lost: Vec<_> = meta.losses.iter().filter(|(_, count)| *count > 0).collect();
+    let complete = match meta.to_ns > horizon {
+        true => format!("all threads are complete for the last {complete:.1} s"),
+        false => "there is no time for which all threads are complete".to_owned(),
+    };
+    out += &format!("  covers {covered:.1} s; {complete}\n");
+    out += &format!("  verdict: {}\n", Brief::of(&judged(capture), file, None).judged.line);
+    out += &requests(capture);
+    out += &open_spans(capture);
+    out += &show_metrics::text(capture);
+    out += &threads(capture);
+    out += &sources_and_losses(capture);
+    print!("{}", terminal::fitted(&out));
+}
+
+fn sources_and_losses(capture: &Capture) -> String {
+    let mut out = "Sources:\n".to_owned();
+    let (on, off): (Vec<_>, Vec<_>) =
+        capture.meta.sources.iter().partition(|(_, state)| state.as_str() == "on");
+    let on: Vec<&str> = on.iter().map(|(name, _)| name.as_str()).collect();
+    out += &format!("  on: {}\n", on.join(", "));
+    off.iter().for_each(|(name, state)| out += &format!("  {name}: {state}\n"));
+    out += "Losses:\n";
+    let lost: Vec<_> = capture.meta.losses.iter().filter(|(_, count)| *count > 0).collect();
     for (name, count) in &lost {
-        println!("  {}: {}", name.replace('_', " "), thousands(*count));
+        out += &format!("  {}: {}\n", name.replace('_', " "), thousands(*count));
     }
-    capture.damage.iter().for_each(|text| println!("  {text}"));
+    capture.damage.iter().for_each(|text| out += &format!("  {text}\n"));
     if lost.is_empty() && capture.damage.is_empty() {
-        println!("  none");
+        out += "  none\n";
     }
+    out
 }
 
 /// Requests by name, the most frequent first.
-fn print_requests(capture: &Capture) {
+fn requests(capture: &Capture) -> String {
     let times = |r: &RequestRow| u64::from(r.times);
     let all = capture.requests.iter().map(times).sum();
-    println!("Requests: {}", thousands(all));
+    let mut out = format!("Requests: {}\n", thousands(all));
     if capture.requests.len() as u64 != all {
         let some = thousands(capture.requests.len() as u64);
-        println!("  times under the 99th percentile are of {some} of them");
+        out += &format!("  times under the 99th percentile are of {some} of them\n");
     }
     let rules = default_rules(capture);
     let mut names: Vec<(&str, Vec<(f64, u64)>)> = weighed(capture).into_iter().collect();
@@ -201,11 +209,12 @@ fn print_requests(capture: &Capture) {
     let head = ["  COUNT", "SLOW", "P50", "P95", "P99", "MAX", "NAME"];
     let text = columns(&head, rows.map(|row: Vec<String>| indented(row)));
     if !names.is_empty() {
-        print!("{text}");
+        out += &text;
     }
     if left_out > 0 {
-        println!("  and {left_out} more names");
+        out += &format!("  and {left_out} more names\n");
     }
+    out
 }
 
 /// Times of requests in ms, sorted, each with how many took about that, by name.
@@ -302,45 +311,45 @@ fn print_request(capture: &Capture, request: &RequestRow) {
 }
 
 /// Spans that had not ended, the oldest first.
-fn print_open_spans(capture: &Capture) {
+fn open_spans(capture: &Capture) -> String {
     let open = capture.spans.iter().filter(|s| s.open).chain(&capture.open_spans);
     let open: Vec<&SpanRow> = open.collect();
     if open.is_empty() {
-        return;
+        return String::new();
     }
-    println!("Open spans: {}", open.len());
+    let mut out = format!("Open spans: {}\n", open.len());
     for span in open.iter().take(MOST_THREADS) {
         let thread = capture.thread_name(span.tid).unwrap_or("?");
         let age = ms_text(span.end_ns.saturating_sub(span.begin_ns) as f64 / 1e6);
-        println!("  {:>10} {}  on {thread}", age, capture.name(span.name));
+        out += &format!("  {:>10} {}  on {thread}\n", age, capture.name(span.name));
     }
     if open.len() > MOST_THREADS {
-        println!("  and {} more", open.len() - MOST_THREADS);
+        out += &format!("  and {} more\n", open.len() - MOST_THREADS);
     }
+    out
 }
 
-fn print_threads(capture: &Capture) {
-    println!("Threads: {}", capture.coverage.len());
+/// The program's threads, those with the most records first; dashcam's own are the last.
+fn threads(capture: &Capture) -> String {
+    let mut out = format!("Threads: {}\n", capture.coverage.len());
+    let name = |tid| capture.thread_name(tid).unwrap_or("?");
     let mut rows: Vec<_> = capture.coverage.iter().collect();
-    rows.sort_by_key(|c| std::cmp::Reverse(c.read));
-    println!("      tid  records  older  missing  dropped  samples  name");
-    for row in rows.iter().take(MOST_THREADS) {
+    rows.sort_by_key(|c| (name(c.tid).starts_with(OWN_THREAD), std::cmp::Reverse(c.read)));
+    let cells = rows.iter().take(MOST_THREADS).map(|row| {
         let samples = match &capture.excerpt {
             Some(excerpt) => excerpt.samples.get(&row.tid).map_or(0, |count| *count as usize),
             None => capture.samples.get(&row.tid).map_or(0, Vec::len),
         };
-        println!(
-            "  {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}  {}",
-            row.tid,
-            row.read,
-            row.missing_before,
-            row.missing_between + row.missing_after,
-            row.dropped,
-            samples,
-            capture.thread_name(row.tid).unwrap_or("?"),
-        );
-    }
+        let missing = row.missing_between + row.missing_after;
+        let counts = [row.read, row.missing_before, missing, row.dropped, samples as u64];
+        let tid = row.tid.to_string();
+        let counts = counts.map(thousands).into_iter();
+        indented([tid].into_iter().chain(counts).chain([plain(name(row.tid))]).collect())
+    });
+    let head = ["  TID", "RECORDS", "OLDER", "MISSING", "DROPPED", "SAMPLES", "NAME"];
+    out += &columns(&head, cells);
     if rows.len() > MOST_THREADS {
-        println!("  and {} more", rows.len() - MOST_THREADS);
+        out += &format!("  and {} more\n", rows.len() - MOST_THREADS);
     }
+    out
 }

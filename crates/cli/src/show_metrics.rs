@@ -7,25 +7,38 @@ use tables::summary::{kind_text, series};
 /// Series listed; the rest are counted.
 const MOST: usize = 40;
 
-/// A line for each metric: its values over all windows of the capture.
-pub fn print(capture: &Capture) {
+/// Metrics of dashcam itself.
+const OWN: &str = "dashcam.";
+
+/// A line for each metric of the program: its values over all windows of the capture. Those of
+/// dashcam itself are counted.
+pub fn text(capture: &Capture) -> String {
     let all = series(capture);
-    if all.is_empty() {
-        return;
+    let is_own = |name: &str| name.starts_with(OWN);
+    let own = all.keys().filter(|(name, _, _)| is_own(name)).count();
+    let mut rows = all.iter().filter(|((name, _, _), _)| !is_own(name));
+    let listed: Vec<_> = rows.by_ref().take(MOST).collect();
+    let left_out = rows.count();
+    let mut out = String::new();
+    if !all.is_empty() {
+        out += &format!("Metrics: {}\n", listed.len() + left_out);
     }
-    println!("Metrics: {}", all.len());
-    for ((name, tags, kind), rows) in all.iter().take(MOST) {
+    for ((name, tags, kind), rows) in listed {
         let tag = |(key, value): &(&str, &str)| match *value {
             "" => (*key).to_owned(),
             value => format!("{key}={value}"),
         };
         let tags: Vec<String> = tags.iter().map(tag).collect();
         let tags = if tags.is_empty() { String::new() } else { format!("{{{}}}", tags.join(",")) };
-        println!("  {:<12} {name}{tags}  {}", kind_text(*kind), line(rows));
+        out += &format!("  {:<12} {name}{tags}  {}\n", kind_text(*kind), line(rows));
     }
-    if all.len() > MOST {
-        println!("  and {} more", all.len() - MOST);
+    if left_out > 0 {
+        out += &format!("  and {left_out} more\n");
     }
+    if own > 0 {
+        out += &format!("  and {own} of dashcam itself (--json)\n");
+    }
+    out
 }
 
 /// The values of the windows together.

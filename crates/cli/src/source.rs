@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_process_began_before_now() {
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).expect("now").as_nanos() as u64;
         let began_ns = process_epoch_ns(std::process::id()).expect("it runs");
+        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).expect("now").as_nanos() as u64;
         assert!(began_ns > 0 && began_ns <= now_ns, "{began_ns} and {now_ns}");
         assert!(process_epoch_ns(u32::MAX).is_none());
     }

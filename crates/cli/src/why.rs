@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
 use crate::read::{captures_in, judged_by, open_judged, parsed};
-use crate::{progress, screen};
+use crate::{progress, screen, terminal};
 
 /// The form in which a verdict is printed.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub fn why(
             println!();
         }
         // At a terminal the verdict begins with it.
-        if let (Form::Text, None) = (form, screen::terminal()) {
+        if let (Form::Text, None) = (form, terminal::terminal()) {
             println!("{}:", file.path.display());
         }
         let (code, json) = one(&file.path, form, slow, explain);
@@ -181,7 +181,7 @@ fn verdict(
             others.into_iter().for_each(|text| println!("\n{}", diagnosis::escaped(&text)));
         }
         Form::Text => {
-            match screen::terminal() {
+            match terminal::terminal() {
                 Some(screen) => {
                     print!("{}", screen::origin(&file, &capture.meta));
                     print!("{}", diagnosis::to_screen(&diagnosis, screen));
@@ -190,7 +190,8 @@ fn verdict(
             }
             print!("{explanation}");
             let _ = io::stdout().flush();
-            others().into_iter().for_each(|others| print!("{}", others.to_text()));
+            let others = others().map(|others| others.to_text()).unwrap_or_default();
+            print!("{}", terminal::fitted(&others));
         }
     }
     Ok(ExitCode::from(match diagnosis.findings.is_empty() {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use format::region::losses;
 use recorder::Recorder;
 use sampler::Figures;
-use settings::{AtExit, Config, Knob, KNOBS};
+use settings::{AtExit, Config, KNOBS};
 use trigger::Wrong;
 
 use crate::recording::growth::Growth;
@@ -146,13 +146,15 @@ impl Recording {
 
 fn edit(config: &mut Config, given: &[(String, String)]) -> Result<(), String> {
     for (name, value) in given {
-        let may_change = |knob: &&Knob| knob.live;
-        if !KNOBS.iter().filter(may_change).any(|knob| knob.name == name) {
-            let names: Vec<&str> = KNOBS.iter().filter(may_change).map(|knob| knob.name).collect();
-            return Err(format!(
-                "{name}: found a setting that cannot change in a running process, wanted one of {}",
-                names.join(", ")
-            ));
+        let knob = KNOBS.iter().find(|knob| knob.name == name);
+        if !knob.is_some_and(|knob| knob.live) {
+            let live = KNOBS.iter().filter(|knob| knob.live);
+            let names: Vec<&str> = live.map(|knob| knob.name).collect();
+            let found = match knob {
+                Some(_) => "a setting that needs a restart",
+                None => "no setting of this name",
+            };
+            return Err(format!("{name}: found {found}, wanted one of {}", names.join(", ")));
         }
         config.set(name, value).map_err(|wrong: Wrong| wrong.to_string())?;
     }
