@@ -14,14 +14,15 @@ use std::process::ExitCode;
 
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::{ms_text, thousands};
-use tables::summary::{self, request_ms};
+use serde_json::Value;
+use tables::summary::{request_ms, Summary};
 
 use crate::brief::{judged, Brief};
 use crate::columns::{columns, plain};
 use crate::exit_code::{NOTHING, UNREADABLE};
 use crate::parts::{self, Opened};
 use crate::read::{default_rules, file_of, open, open_judged};
-use crate::{show_metrics, show_request, show_tree, terminal};
+use crate::{progress, show_metrics, show_request, show_tree, terminal};
 
 /// A capture up to this size is read in whole.
 const SMALL_BYTES: u64 = 16 << 20;
@@ -94,15 +95,32 @@ pub enum Form {
 pub fn show(path: &Path, form: Form, one: Option<One>) -> ExitCode {
     let shown = match one {
         Some(one) => show_one(path, form, one),
-        None if form == Form::Json => open(path).map(|(file, capture)| {
-            println!("{:#}", summary::to_json(&capture, &file.display().to_string()));
-        }),
+        None if form == Form::Json => summary_json(path).map(|json| println!("{json:#}")),
         None => show_all(path),
     };
     match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
+}
+
+/// The capture is read in parts, so that a large one is never in memory.
+fn summary_json(path: &Path) -> Result<Value, ExitCode> {
+    let mut opened = parts::open(path)?;
+    let mut summary = Summary::default();
+    let read = opened.each(&mut |all| {
+        while (all.next)(&mut all.capture)? {
+            summary.take(&all.capture);
+        }
+        Ok(())
+    });
+    progress::clear();
+    let file = opened.file.display().to_string();
+    read.map_err(|error| {
+        eprintln!("dashcam: {file}: {error}");
+        ExitCode::from(UNREADABLE)
+    })?;
+    Ok(summary.to_json(&opened.capture, &file))
 }
 
 /// Of a capture that is not small only what a verdict needs is in memory.

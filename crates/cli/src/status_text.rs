@@ -190,8 +190,9 @@ fn is_default(knob: &Knob, text: &str) -> bool {
     let same = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
     let ns = |text: &str| trigger::duration_ns("", text).ok();
     let bytes = |text: &str| trigger::bytes("", text).ok();
-    // The time 0 is written in several ways.
+    // The time 0 is written in several ways, and what is not used is off.
     text == knob.default
+        || (knob.default.is_empty() && text == "off")
         || same(ns(text), ns(knob.default))
         || same(bytes(text), bytes(knob.default))
         || (knob.default == "0s" && text.starts_with('0'))
@@ -272,7 +273,8 @@ bil?ly, process 4711: recording
 
     #[test]
     fn a_setting_at_its_default_is_not_listed() {
-        let all = json!({"slow": "500ms", "window_ns": 60_000_000_000u64, "stacks": true});
+        let all = json!({"slow": "500ms", "window_ns": 60_000_000_000u64, "stacks": true,
+            "signal": false, "otlp": "off"});
         assert_eq!(changed(&all), "all at their defaults");
     }
 }

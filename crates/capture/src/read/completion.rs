@@ -66,7 +66,10 @@ pub(super) fn mend_switches(capture: &mut Capture) {
     blind.extend(capture.excerpt.iter().flat_map(|excerpt| &excerpt.unread));
     for (tid, rows) in &mut off {
         let samples = capture.samples.get(tid).map_or(&[][..], Vec::as_slice);
-        capture.switches_mended += mend::off_cpu(rows, samples, &blind);
+        let mended = mend::off_cpu(rows, samples, &blind);
+        // Rows around a part are counted in the part that owns them.
+        let own = mended.into_iter().filter(|out_ns| capture.owns(*out_ns)).count();
+        capture.switches_mended += own as u64;
     }
     capture.off_cpu = off;
 }

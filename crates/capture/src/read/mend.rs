@@ -19,9 +19,9 @@ const LONG_NS: u64 = 20_000_000;
 /// A thread that had less than this part of a run as CPU time did not run.
 const RAN_PART: u64 = 4;
 
-/// Adds rows for missing records; returns how many. `off` and `looks` are of one thread, by time;
-/// `blind`: times without switch records.
-pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> u64 {
+/// Adds rows for missing records; returns when each begins. `off` and `looks` are of one thread, by
+/// time; `blind`: times without switch records.
+pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> Vec<u64> {
     let missing = |pair: &[OffCpu]| {
         let (from_ns, to_ns) = (pair[0].in_ns, pair[1].out_ns);
         let seen = !blind.iter().any(|(from, to)| *from < to_ns && *to > from_ns);
@@ -37,7 +37,7 @@ pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) ->
         off.extend_from_slice(&found);
         off.sort_by_key(|o| (o.out_ns, o.in_ns));
     }
-    found.len() as u64
+    found.into_iter().map(|row| row.out_ns).collect()
 }
 
 /// Whether samples show that their thread was in one wait for the whole interval.
@@ -101,8 +101,8 @@ mod tests {
         let rows = vec![out(0, 100), out(600, 700)];
         let mended = |looks: &[Sample], blind: &[(u64, u64)]| {
             let mut off = rows.clone();
-            let count = off_cpu(&mut off, looks, blind);
-            assert_eq!(off.len() as u64, 2 + count);
+            let count = off_cpu(&mut off, looks, blind).len();
+            assert_eq!(off.len(), 2 + count);
             off.get(1).filter(|o| o.cpu.is_none()).map(|o| (o.out_ns / MS, o.in_ns / MS))
         };
         // Sampled behind its run and when it was back.
