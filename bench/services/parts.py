@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -135,9 +135,10 @@ class Row:
         """All counts. dashcam's own are asked for outside of the service's time."""
         passes = samples = 0
         if self.records:
-            status = subprocess.run([run.BIN / "dashcam", "status", str(self.pids[-1])], capture_output=True, text=True).stdout
-            found = {key: int(value) for key, value in re.findall(r"^ +(passes|samples): (\d+)$", status, re.M)}
-            passes, samples = found.get("passes", 0), found.get("samples", 0)
+            words = [run.BIN / "dashcam", "status", str(self.pids[-1]), "--json"]
+            status = subprocess.run(words, capture_output=True, text=True)
+            sampler = json.loads(status.stdout)["sampler"] if status.returncode == 0 else {}
+            passes, samples = sampler.get("passes", 0), sampler.get("samples", 0)
         own, switches, ours = threads(self.pids)
         return Seen(own, switches, ours, passes, samples, time.monotonic_ns())
 
