@@ -31,7 +31,7 @@ def verdict(bench: Bench, *words: str) -> str:
 
 @pytest.mark.parametrize("setting", ["on", "off"])
 def test_the_lines_are_in_the_capture_if_the_setting_is_on(bench: Bench, setting: str) -> None:
-    result = bench.python(PROGRAM, DASHCAM_SOURCE_LINES=setting)
+    result = bench.python(PROGRAM, DASHCAM_SOURCE_LINES=setting, DASHCAM_EXPLAIN="on")
     assert result.returncode == 0, result.stderr
     (capture,) = bench.captures()
     place = json.loads(verdict(bench, "--json"))["causes"][0]["where"]
