@@ -139,10 +139,10 @@ fn copy_up_to(end: usize, to: &mut Vec<u8>, most: usize) -> Option<Registers> {
     let length = up_to_end(at.sp)?.min(most).min(to.capacity() - to.len());
     // SAFETY: `[sp, end)` lies between the stack pointer and a variable of `from_here`, which has
     // not returned (`Base` lives only inside of it) and runs on this thread (checked by the
-    // caller). Both are within the bounds of this thread's own stack, which is in one piece, and
-    // whose memory between two of its active frames is mapped. The bytes are moved by an instruction, so it does not matter to the
-    // compiler whether they are initialised. The target has room for `length` bytes, and is memory
-    // of its own: a Vec's.
+    // caller). Both are within the bounds of this thread's own stack, whose memory between two of
+    // its active frames is mapped. The bytes are moved by an instruction, so it does not matter to
+    // the compiler whether they are initialised. The target has room for `length` bytes, and is
+    // memory of its own: a Vec's.
     unsafe {
         std::arch::asm!(
             "rep movsb",
