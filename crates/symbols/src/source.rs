@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 /// A larger file is not read.
 const MOST_BYTES: u64 = 4 << 20;
-/// At most this many functions around one another are told apart.
+/// At most this many functions around one another are kept.
 const MOST_DEPTH: usize = 256;
 
 /// Line and column, both from 1.

@@ -13,8 +13,9 @@
 //! What it promises: only memory of frames that are still active is read, by the thread whose
 //! frames they are. Nothing is read on another thread, or where the thread runs on another stack
 //! than its own (a coroutine's, a signal's, one that was grown): between the two may be pages that
-//! cannot be read. Cost: a plain copy; a thread asks for the bounds of its stack once. Missing on purpose: what the words mean (`samplers::native_stacks`), and other
-//! architectures, where nothing is copied.
+//! cannot be read. Cost: a plain copy; a thread asks for the bounds of its stack once. Missing on
+//! purpose: what the words mean (`samplers::native_stacks`), and other architectures, where nothing
+//! is copied.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
