@@ -7,7 +7,7 @@
 //!  the waker worked for a request that itself waited at     it was in front in the line: what woke
 //!  the same place for most of the time                      that one, and so on
 //!  its stack has code of the program                        that code released what was awaited
-//!  neither, a thread that runs no tasks                      its work: where it was most of the wait
+//!  neither, a thread that runs no tasks                     its work: its longest during the wait
 //!  neither, a worker of the runtime                          nobody: a timer or a peer woke it
 //! ```
 //!
@@ -30,8 +30,8 @@ use crate::facts::{activity, awaits};
 /// Wakers that are followed: those in front in a line.
 const LONGEST_LINE: usize = 64;
 
-/// The blocker behind the waker `by` of the await that `row` is a sample of, in `segment`. A waker's
-/// row: `Await`.
+/// The blocker behind the waker `by` of the await that `row` is a sample of, in `segment`.
+/// `Await` says what the row of a waker has.
 pub(crate) fn of(
     cx: &Context<'_>,
     row: &Await,

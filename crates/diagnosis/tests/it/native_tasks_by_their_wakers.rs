@@ -112,7 +112,7 @@ fn a_request_that_released_a_lock_is_known_to_have_had_it() {
     assert_eq!(found.confidence, Confidence::Confirmed, "{text}");
 }
 
-/// The second request was woken by the first, which stood in front of it.
+/// The second request was woken by the first, which was in front of it.
 #[test]
 fn behind_the_head_of_a_line_the_heads_waker_is_to_blame() {
     let (mut made, waits) = capture("lock", "tokio-1.54.1/src/sync/mutex.rs");
