@@ -1,6 +1,6 @@
 //! What tasks of native async runtimes await, by the names on their stacks.
 //!
-//! How it works: the recorder knows where such a task waits, and not for what (`AwaitKind::Native`).
+//! How it works: the recorder knows where such a task waits, not for what (`AwaitKind::Native`).
 //! Once the stacks have names, the code that waits says it: from the innermost frame to the first
 //! of the program's own, the outermost that is in the table below. So a lock that is made of a
 //! semaphore is a lock, and a reply that comes through a channel of an HTTP client is a peer's.

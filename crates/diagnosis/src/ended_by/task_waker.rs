@@ -1,6 +1,6 @@
 //! The blocker of a native task's await, by the thread that woke the task.
 //!
-//! How it works: whoever wakes such a task leaves its stack, the request it worked for, and its
+//! How it works: what wakes such a task leaves its stack, the request it worked for, and its
 //! thread. What that says depends on what is there:
 //!
 //! ```text
