@@ -21,7 +21,8 @@
 //! and the GIL's switch counter shows which thread that could have been: of every other thread, a
 //! stack that existed at some instant. The stack of one that may have run is read twice and must
 //! agree. That proves nothing of a thread that repeats itself: no order of reads can, since any
-//! word of its memory may be there at any reading. docs/accuracy.md has how often a stack was
+//! word of its memory may be there at any reading. Up to 3.10, where frames are read one by one,
+//! the innermost frame must be that still. docs/accuracy.md has how often a stack was
 //! wrong; a caller that needs proof reads while `sys::off_cpu` watches.
 //! A thread busy calling small functions never agrees. After `TRIES` its innermost few frames,
 //! which are side by side and copied together, are taken as read, and up to 3.10, where they are

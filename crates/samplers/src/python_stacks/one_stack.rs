@@ -119,7 +119,11 @@ impl PythonStacks {
                 confirmed = false;
                 continue;
             }
-            if confirmed && was_same && self.walker.is_same() {
+            let is_leaf = layout.has_chunks() || {
+                let now = innermost_now(mem, layout, state);
+                now == Some(self.walker.leaf(state))
+            };
+            if confirmed && was_same && self.walker.is_same() && is_leaf {
                 return Ok(true);
             }
             let unconfirmed = match self.walker.same(state) {
@@ -129,7 +133,7 @@ impl PythonStacks {
                 }
                 None => settle(&self.previous_frames, &self.walker.frames),
             };
-            if confirmed && unconfirmed == 0 {
+            if confirmed && unconfirmed == 0 && is_leaf {
                 return Ok(true);
             }
             confirmed = true;
@@ -144,7 +148,7 @@ impl PythonStacks {
     /// innermost. Elsewhere: the walked frames may never have been on the stack together.
     fn judge_moving(&mut self, state: usize) -> Result<bool, Torn> {
         if !self.layout.has_chunks() {
-            return self.keep_confirmed();
+            return self.keep_confirmed(state);
         }
         let now = innermost_now(&self.mem, &self.layout, state).unwrap_or(0);
         let walked = &mut self.walker.frames;
@@ -162,11 +166,14 @@ impl PythonStacks {
     }
 
     /// Frame objects lie anywhere and are read one after the other, and the next call reuses their
-    /// memory: unconfirmed ones may have belonged to different stacks, and are dropped.
-    fn keep_confirmed(&mut self) -> Result<bool, Torn> {
+    /// memory: unconfirmed ones may have belonged to different stacks, and are dropped. So is the
+    /// innermost one if the thread has left it: its caller may have moved on before it was read.
+    fn keep_confirmed(&mut self, state: usize) -> Result<bool, Torn> {
+        let now = innermost_now(&self.mem, &self.layout, state).unwrap_or(0);
         let walked = &mut self.walker.frames;
         let unconfirmed = settle(&self.previous_frames, walked);
-        walked.drain(..unconfirmed);
+        let left = walked.iter().position(|frame| frame.address == now).unwrap_or(1);
+        walked.drain(..unconfirmed.max(left).min(walked.len()));
         if walked.is_empty() {
             return Err(Torn("stack moved at every try"));
         }

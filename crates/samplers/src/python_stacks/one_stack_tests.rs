@@ -56,7 +56,7 @@ fn shown(history: &[Words], times: [usize; 4], settled: bool) -> Vec<u32> {
         frames.push(RawFrame { address: place, code, offset, owner: 0 });
     }
     let row = |raw: &RawFrame| {
-        Ok((raw.offset != NOT_BEGUN).then(|| Frame { code: CodeId(raw.code as u32), line: 0 }))
+        Ok((raw.offset != NOT_BEGUN).then_some(Frame { code: CodeId(raw.code as u32), line: 0 }))
     };
     let (mut at, mut out) = (Vec::new(), Vec::new());
     let cut = rows(frames.iter().rev(), row, (100, settled), &mut at, &mut out);

@@ -22,7 +22,7 @@
 //! copy is not atomic; `frame::settle` computes how much of it two walks agree on. What is missing
 //! on purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
 
-use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD, OWNED_BY_GENERATOR};
+use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD, GENERATORS_OBJECT, OWNED_BY_GENERATOR};
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
 use super::types::Torn;
@@ -237,10 +237,18 @@ impl Walker {
     pub fn generators(&self, state: usize, out: &mut Vec<RawFrame>) -> usize {
         if let Some(kept) = self.same(state) {
             out.extend_from_slice(kept.generators());
-            return kept.leaf();
+        } else {
+            out.extend(self.frames.iter().filter(|frame| frame.is_generators()));
         }
-        out.extend(self.frames.iter().filter(|frame| frame.is_generators()));
-        self.frames.first().map_or(0, |frame| frame.address)
+        self.leaf(state)
+    }
+
+    /// Where the innermost frame of the last walk is.
+    pub fn leaf(&self, state: usize) -> usize {
+        match self.same(state) {
+            Some(kept) => kept.leaf(),
+            None => self.frames.first().map_or(0, |frame| frame.address),
+        }
     }
 
     /// Makes `frames` independent of the kept stack: it contains all frames afterwards.
@@ -267,7 +275,7 @@ impl Walker {
             Some(kept) => kept.root_owner(),
             None => self.frames.last().map(|frame| frame.owner),
         };
-        !self.truncated && root == Some(OWNED_BY_GENERATOR)
+        !self.truncated && matches!(root, Some(OWNED_BY_GENERATOR | GENERATORS_OBJECT))
     }
 
     /// The outermost frame of the last walk, and its code.

@@ -141,6 +141,16 @@ fn a_stack_of_3_15_that_ends_in_a_frame_of_the_program_is_torn() {
     }
 }
 
+/// A generator that yielded while it was read has no caller any more, in any version.
+#[test]
+fn a_stack_that_ends_in_a_generators_frame_lacks_its_root() {
+    for (owner, lacks) in [(OWNED_BY_GENERATOR, true), (GENERATORS_OBJECT, true), (0, false)] {
+        let mut walker = walker();
+        walker.take(&[RawFrame { address: 64, code: CODES[0], offset: 24, owner }]);
+        assert_eq!(walker.lacks_root(0), lacks, "{owner}");
+    }
+}
+
 /// greenlet begins a stack with nothing below its first trampoline.
 #[test]
 fn a_greenlets_stack_ends_in_its_trampoline() {
