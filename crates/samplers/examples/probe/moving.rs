@@ -1,5 +1,5 @@
-//! One thread that runs on, sampled again and again: which stacks were shown, how often, whether two
-//! readings had agreed, and whether the thread ran meanwhile.
+//! One thread that runs on, sampled again and again: which stacks were shown, how often, whether
+//! two readings had agreed, and whether the thread ran meanwhile.
 
 use super::{answer, find, reader};
 use samplers::python_stacks::CodeId;
