@@ -255,7 +255,7 @@ thread 7 python: waits for lock 0x10, held by thread 8 worker
 
 thread 8 worker: runs, holds the GIL
   holds lock 0x10 x.py:9 run
-  torn: it ran on while its stack was read (moved)
+  torn: it ran while its stack was read (moved)
 
 task 0x20 fetch: awaits lock 0x30, held by task 0x21 keep
 

@@ -43,8 +43,10 @@ fn the_line_follows_its_place_and_is_cut_to_the_terminal() {
 }
 
 #[test]
-fn a_line_brings_no_escape_sequence_and_is_not_in_a_pipe() {
+fn a_line_brings_no_escape_sequence_to_a_terminal_or_a_pipe() {
     let odd = capture("print(\"\u{1b}[31m\u{7f}\")", false);
     assert!(screen(&odd).iter().any(|l| l.trim() == "print(\"\\u{1b}[31m\\u{7f}\")"));
-    assert!(!to_text(&diagnose(&odd, |_| 300 * MS)).contains("print("));
+    let piped = to_text(&diagnose(&odd, |_| 300 * MS));
+    assert!(piped.contains("print(\"\\u{1b}[31m\\u{7f}\")"), "{piped}");
+    assert!(!piped.contains('\u{1b}'), "{piped}");
 }
