@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("ibis")
 
-from dashcam._fleet.tables import store  # noqa: E402
+from dashcam._fleet.tables import duck, store  # noqa: E402
 from dashcam._fleet.fleet import Fleet  # noqa: E402
 from fleets import BEGIN, Cause, Drawn  # noqa: E402
 
@@ -188,7 +188,11 @@ def test_sql_sees_the_tables_and_nothing_else(planted: Planted) -> None:
     assert table.filter(table.cause == "cpu").count().to_pyarrow().as_py() == sum(row["cause"] == "cpu" for row in planted.drawn.rows["findings"])
 
 
-def test_a_condition_is_no_statement(planted: Planted, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_a_condition_is_no_statement(
+    planted: Planted, tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duck, "SMALL_BYTES", duck.SMALL_BYTES if small else 0)
     own = next((planted.folder / "captures").rglob("*.parquet"))
     before = own.read_bytes()
     for path in (own, tmp_path / "new.csv"):
@@ -199,8 +203,12 @@ def test_a_condition_is_no_statement(planted: Planted, tmp_path: Path) -> None:
         Fleet(planted.folder, where="1 in (select 1 from read_csv('/etc/passwd'))").why()
 
 
-@pytest.mark.parametrize("name", ["plain", "a=b", "day=2020-01-01", "star*[x]", "it's", "100% sure"])
-def test_the_folder_of_the_tables_may_have_any_name(planted: Planted, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("name", ["a=b", "day=2020-01-01", "star*[x]", "it's 100% sure"])
+def test_the_folder_of_the_tables_may_have_any_name(
+    planted: Planted, tmp_path: Path, name: str, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duck, "SMALL_BYTES", duck.SMALL_BYTES if small else 0)
     shutil.copytree(planted.folder, tmp_path / name / "tables")
     fleet = Fleet(tmp_path / name / "tables")
     keys = ("service", "fingerprint", "excess_ns", "captures", "hosts")
@@ -208,7 +216,11 @@ def test_the_folder_of_the_tables_may_have_any_name(planted: Planted, tmp_path: 
     assert fleet.sql("select count(*) from captures").fetchall() == [(len(planted.drawn.rows["captures"]),)]
 
 
-def test_files_of_an_older_version_lack_columns(planted: Planted, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_files_of_an_older_version_lack_columns(
+    planted: Planted, tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duck, "SMALL_BYTES", duck.SMALL_BYTES if small else 0)
     folder = tmp_path / "tables"
     shutil.copytree(planted.folder, folder)
     for path in [*(folder / "findings").rglob("*.parquet")][::2] + [*(folder / "captures").rglob("*.parquet")]:

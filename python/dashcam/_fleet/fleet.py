@@ -164,7 +164,7 @@ class Fleet:
 
     def _asked(self) -> questions.Asked:
         if self._kept is None:
-            self._kept = questions.asked(self._chosen, self._engine.keep)
+            self._kept = questions.asked(self._chosen, self._engine)
         return self._kept
 
     def _captures(self) -> Path | None:

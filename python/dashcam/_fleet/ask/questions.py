@@ -28,6 +28,7 @@ import ibis
 import ibis.expr.types as ir
 
 from dashcam._fleet.ask import estimating
+from dashcam._fleet.tables.engine import Engine
 
 # What names a cause: two services may have the same file and function.
 CAUSE = ("service", "fingerprint")
@@ -130,8 +131,7 @@ class Asked(NamedTuple):
     tables: Tables
     captures: ir.Table
     findings: ir.Table
-    keep: Callable[[str, ir.Table], ir.Table]
-    """Calculates an expression; the engine keeps its rows by this name."""
+    engine: Engine
     uncaptured: ir.Table | None
     """Excess without a capture by service; None: nothing was counted."""
     own: ir.Table | None = None
@@ -153,11 +153,12 @@ OF_CAPTURE = ("capture_id", "version", "environment", "region", "host", "capture
 OWN_KEPT = ("capture_id", "capture", "request_id", "duration_ns", "excess_ns", "is_open", *estimating.STRATUM)
 
 
-def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
+def asked(tables: Tables, engine: Engine) -> Asked:
     """Calculates what all questions need once. Captures get a number, and `own_requests` and
     `seen_ns`: slow requests that no other capture has more of, and their excess; `own_ns` and
     `own_slow` are what these stand for (`estimating`). Findings, but for those without a name, get
     `weight_ns`, `seen_ns` and `weight_slow`: their part of it."""
+    keep = engine.keep
     narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
     captures = keep("asked_numbered", narrow.mutate(capture=ibis.row_number().over(order_by="capture_id")))
     shared = keep("asked_shared", _shared(tables.requests, keep("asked_may_share", _may_share(captures))))
@@ -184,7 +185,8 @@ def asked(tables: Tables, keep: Callable[[str, ir.Table], ir.Table]) -> Asked:
         findings = keep("asked_findings_once", findings.distinct())
     findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
     own = amounts.select("capture", "own_requests", "own_ns", "own_slow", seen_ns=amounts.own_seen_ns)
-    return Asked(tables, captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc"), findings, keep, *estimated)
+    captures = captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc")
+    return Asked(tables, engine.named("asked_captures", captures), engine.named("asked_findings_of_captures", findings), engine, *estimated)
 
 
 def _estimated(
@@ -312,7 +314,7 @@ def of_groups(all_: Asked, by: tuple[str, ...], groups: list[dict[str, Any]]) ->
         values = {row[column] for row in groups}
         is_named = found[column].isin(sorted(values - {None}))
         found = found.filter(is_named | found[column].isnull() if None in values else is_named.fill_null(False))
-    return all_._replace(findings=all_.keep("asked_groups", found if groups else found.limit(0)))
+    return all_._replace(findings=all_.engine.keep("asked_groups", found if groups else found.limit(0)))
 
 
 def worst(all_: Asked, by: tuple[str, ...]) -> ir.Table:
@@ -368,7 +370,7 @@ def incidents(all_: Asked) -> ir.Table:
 
 def _whole(all_: Asked, found: ir.Table) -> ir.Table:
     """Findings with all of their columns and the file of their capture."""
-    priced = all_.keep("asked_priced", found.select("capture_id", "rank", "seen_ns"))
+    priced = all_.engine.keep("asked_priced", found.select("capture_id", "rank", "seen_ns"))
     whole = _of(all_.tables.findings, priced).join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
     return whole.join(all_.captures.select("capture_id", "uri"), "capture_id")
 

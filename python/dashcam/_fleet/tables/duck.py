@@ -1,8 +1,9 @@
 """DuckDB, in this process, answers the questions.
 
 How it works: there are two connections. Questions are asked of one that reads the Parquet files of a
-folder by itself, and no other files; in an object store pyarrow reads them. Queries that somebody
-wrote go to one that sees Arrow datasets and has no files at all; it is opened by the first of them.
+folder by itself, and no other files; in an object store pyarrow reads them. Small tables are read
+once, into memory: each question would open all files again. Queries that somebody wrote go to a
+connection that sees Arrow datasets and has no files at all; it is opened by the first of them.
 
 What it promises: a query sees the fleet's tables and nothing else: no files, no network, no
 extensions. A condition is one expression, and cannot be followed by a statement.
@@ -10,6 +11,7 @@ extensions. A condition is one expression, and cannot be followed by a statement
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,8 @@ LOCKED = (
     "autoinstall_known_extensions = false", "autoload_known_extensions = false", "TimeZone = 'UTC'",
     "lock_configuration = true",
 )
+# Tables of so many bytes of files, all together, are read into memory: at most a hundred MiB there.
+SMALL_BYTES = 4 << 20
 # In the path of a folder these mean other files, or columns, to DuckDB.
 SIGNS = frozenset("*?[]={}\\")
 TYPES = {
@@ -52,7 +56,10 @@ class DuckDb(Engine):
         self.queries: duckdb.DuckDBPyConnection | None = None
         """The connection of queries, once there was one."""
         tables = source.tables
-        if isinstance(tables, Path) and not SIGNS & set(str(tables.resolve())):
+        if isinstance(tables, Path) and _is_small(tables):
+            for table in schema.TABLES:
+                self.connection.register(STORED + table.name, store.read(tables, table.name).to_table())
+        elif isinstance(tables, Path) and not SIGNS & set(str(tables.resolve())):
             self.connection.execute("SET allowed_directories = [?]", [f"{tables.resolve()}/"])
             for table in schema.TABLES:
                 _read(self.connection, tables.resolve(), table)
@@ -75,6 +82,10 @@ class DuckDb(Engine):
             return self.backend.table(name)
         except duckdb.Error as error:
             raise QueryError(str(error)) from None
+
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        self.connection.execute(_view(name, ibis.to_sql(expression, dialect="duckdb")))
+        return self.backend.table(name)
 
     def keep(self, name: str, expression: ir.Table) -> ir.Table:
         query = ibis.to_sql(expression, dialect="duckdb")
@@ -121,6 +132,11 @@ class DuckDb(Engine):
 
 def _view(name: str, query: str) -> str:
     return f"CREATE OR REPLACE TEMP VIEW {name} AS {query}"
+
+
+def _is_small(folder: Path) -> bool:
+    files = (file for table in schema.TABLES for file in store.listed(folder, table.name))
+    return sum(map(os.path.getsize, files)) <= SMALL_BYTES
 
 
 def _register(connection: duckdb.DuckDBPyConnection, tables: places.Place) -> None:

@@ -45,6 +45,11 @@ class Engine(ABC):
         Raises QueryError."""
 
     @abstractmethod
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        """Names an expression for the questions alone: what is asked of it is short, and so is the
+        time to write it as SQL."""
+
+    @abstractmethod
     def keep(self, name: str, expression: ir.Table) -> ir.Table:
         """Calculates an expression and keeps its rows."""
 

@@ -73,6 +73,9 @@ class Spark(Engine):
             rows.createOrReplaceTempView(name)
             return self.backend.table(name)
 
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        return self.view(name, expression)
+
     def keep(self, name: str, expression: ir.Table) -> ir.Table:
         with _reported():
             rows = self.session.sql(self.backend.compile(expression)).cache()
