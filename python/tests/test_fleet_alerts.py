@@ -18,6 +18,9 @@ from dashcam._fleet.tables import store  # noqa: E402
 from fleets import BEGIN, Cause, Drawn  # noqa: E402
 
 
+NOTHING_YET = '{"schema": 1, "causes": {}}'
+
+
 class Watched:
     """A fleet whose news a command writes into a file."""
 
@@ -46,12 +49,18 @@ def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
 
 
-def test_a_new_cause_is_reported_and_the_first_run_reports_none(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_run_remembers_and_reports_none(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     watched.plant("refresh")
     assert watched.run() == 0 and watched.news() == ""
     assert "The first time: 1 cause remembered" in capsys.readouterr().out
     assert watched.run() == 0 and watched.news() == ""
     assert capsys.readouterr().out == "Nothing new, nothing worse; 1 cause.\n"
+
+
+def test_a_new_cause_is_reported(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    watched.plant("refresh")
+    assert watched.run() == 0
+    capsys.readouterr()
     watched.plant("resize", day=0.6)
     assert watched.run() == 1
     said = watched.news()
@@ -59,14 +68,20 @@ def test_a_new_cause_is_reported_and_the_first_run_reports_none(watched: Watched
     assert capsys.readouterr().out == said
 
 
-def test_a_command_that_fails_is_run_again_and_one_that_does_not_is_not(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
-    (watched.folder / "state.json").write_text('{"schema": 1, "causes": {}}')
+def test_a_command_that_fails_is_run_again(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    (watched.folder / "state.json").write_text(NOTHING_YET)
     watched.plant("refresh")
     assert watched.run("exit 7") == 3
     assert "ended with exit code 7, wanted 0; it is run again the next time" in capsys.readouterr().err
     assert watched.run("", "--json") == 1
     [new] = json.loads(watched.news())["new"]
     assert new["fingerprint"] == "refresh"
+
+
+def test_what_was_reported_is_not_again(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    (watched.folder / "state.json").write_text(NOTHING_YET)
+    watched.plant("refresh")
+    assert watched.run() == 1 and "refresh()" in watched.news()
     capsys.readouterr()
     assert watched.run() == 0 and watched.news() == ""
     assert capsys.readouterr().out == "Nothing new, nothing worse; 1 cause.\n"
