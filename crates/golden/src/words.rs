@@ -228,8 +228,10 @@ fn functions(capture: &Capture) -> BTreeSet<String> {
         Some(at) if !name[at..].contains(['>', '}']) => name[at + 1..].to_owned(),
         _ => name.rsplit(['.', ':']).next().unwrap_or(name).to_owned(),
     };
-    let codes = capture.codes.iter().map(|code| last(capture.name(code.function)));
-    codes.collect()
+    let names = capture.codes.iter().map(|code| capture.name(code.function));
+    // `add::{async_fn#0}` is `add` in a verdict.
+    let outer = |name: &str| last(name.split_once("::{").map_or(name, |(outer, _)| outer));
+    names.flat_map(|name| [last(name), outer(name)]).collect()
 }
 
 #[cfg(test)]
