@@ -109,8 +109,10 @@ fn nothing_of_the_host_comes_with_it() {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     std::env::set_var("SECRET_OF_THE_HOST", "1");
+    // The shell itself reads its mask: while it starts another program it blocks all signals.
     let mut shell = Shell::start(
-        "ls -l /proc/$$/fd; env; grep -E '^Sig(Ign|Blk)' /proc/$$/status; ulimit -t; ulimit -v; \
+        "ls -l /proc/$$/fd; env; while read -r name value; do case $name in SigIgn:|SigBlk:) \
+         printf '%s\\t%s\\n' $name $value;; esac; done < /proc/$$/status; ulimit -t; ulimit -v; \
          cut -d' ' -f1,6,19 /proc/$$/stat; pwd",
     );
     let text = shell.output().to_owned();
