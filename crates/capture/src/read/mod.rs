@@ -191,7 +191,7 @@ impl Capture {
     }
 
     /// Says what native tasks await, as far as their stacks have names. Reading does it where the
-    /// names are in the capture; this is for whoever names the stacks afterwards.
+    /// names are in the capture; this is for the code that names stacks afterwards.
     pub fn settle_awaits(&mut self) {
         native_awaits::settle(self);
     }

@@ -11,8 +11,8 @@
 //!  neither, a worker of the runtime                          nobody: a timer or a peer woke it
 //! ```
 //!
-//! What it promises: a waker is measured; a place that only samples of its thread show is not, nor
-//! who had a lock if the waker is a task of no request: it may have been in the same line.
+//! What it promises: a waker is measured; a place that only samples of its thread show is not, nor is
+//! the holder of a lock if the waker is a task of no request: it may have been in the same line.
 //! Missing on purpose: what a waker that is a task did meanwhile, unless it works for a request.
 
 use analysis::frames::Owner;
