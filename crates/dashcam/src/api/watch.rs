@@ -4,7 +4,7 @@
 //! How it works: each poll of the task's future goes through `Watch::poll`, which passes on a waker
 //! of its own. A future that waits clones it where it waits; then the stack is copied into the
 //! task's cell (`samplers::native_tasks`). The clone that is woken says which of several awaits
-//! came. If the sampler has seen the task suspended, the thread that wakes it leaves its stack, too.
+//! came. If the sampler has seen the task suspended, the waking thread leaves its stack, too.
 //!
 //! ```text
 //!  runtime > poll > Instrumented > Watch::poll > handler > client > lock > clone

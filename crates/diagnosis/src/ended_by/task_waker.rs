@@ -11,7 +11,7 @@
 //!  neither, a worker of the runtime                          nobody: a timer or a peer woke it
 //! ```
 //!
-//! What it promises: a waker is measured; a place that only samples of its thread show is not, nor is
+//! What it promises: a waker is measured; a place that only samples of its thread show is not, nor
 //! the holder of a lock if the waker is a task of no request: it may have been in the same line.
 //! Missing on purpose: what a waker that is a task did meanwhile, unless it works for a request.
 
