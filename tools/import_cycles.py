@@ -1,4 +1,4 @@
-"""Import cycles between the modules of a crate.
+"""Import cycles between the modules of a crate, and of a Python package.
 
 How it works: from each root (lib.rs, main.rs) the `mod` declarations give the tree of files. A file
 imports another when its code, without comments, strings and `#[cfg(test)]` modules, names a path
@@ -6,12 +6,16 @@ through `crate::`, `super::`, `self::` or a child module that ends in the other 
 module re-exports (`pub use`) counts as an import from the file that defines it, so a crate's list
 of re-exports is no cycle by itself. Modules that reach each other form a cycle.
 
+Of a Python package all imports count, those inside functions too: they only put off when a cycle is
+met. Those for type checkers alone do not.
+
 Missing: code that macros generate, and paths through an alias (`use a as b; b::c()` counts for `a`
 alone).
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import deque
 from dataclasses import dataclass, field
@@ -180,6 +184,37 @@ def graph(roots: list[Path]) -> dict[Path, set[Path]]:
         edges.setdefault(module.file, set()).update(imports(module))
         rest.extend(module.children.values())
     return edges
+
+
+def python_graph(package: Path) -> dict[Path, set[Path]]:
+    """File -> the files it imports, for a Python package in this folder."""
+    # A native module is its `.pyi`.
+    found = sorted([*package.rglob("*.py"), *package.rglob("*.pyi")], reverse=True)
+    files = {path.relative_to(package.parent).with_suffix("").parts: path for path in found}
+    modules = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for parts, path in files.items()}
+    edges: dict[Path, set[Path]] = {}
+    for path in modules.values():
+        named = python_imports(ast.parse(path.read_text(encoding="utf-8")))
+        # `from package import name`: the module of this name, or else the package has it.
+        found = (modules.get(name) or modules.get(name.rpartition(".")[0]) for name in named)
+        edges[path] = {file for file in found if file and file != path}
+    return edges
+
+
+def python_imports(tree: ast.AST) -> set[str]:
+    """Full names of what a module's code imports: `a.b` for `from a import b`."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are written out from the package's root"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            found |= python_imports(node)
+    return found
 
 
 def cycles(edges: dict[Path, set[Path]]) -> list[list[Path]]:

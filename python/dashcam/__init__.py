@@ -18,7 +18,7 @@ stderr and ignored.
 
 from __future__ import annotations
 
-from dashcam import _process
+from dashcam import _notices, _process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ from dashcam import metric, reading  # noqa: E402
 
 # No module `__getattr__` to import some of it on demand: with it, CPython looks `dashcam.span` up
 # the slow way each time, 20 ns.
+from dashcam._version import __version__  # noqa: E402
 from dashcam.log import LogFilter, LogHandler  # noqa: E402
 from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 
-__version__ = "0.1.0"
 # Without `set` and `open`: a program that imports all names keeps Python's own.
 __all__ = [
     "Capture", "CaptureError", "Diagnosis", "LogFilter", "LogHandler", "count", "counter", "distribution", "event", "fleet", "flush", "gauge", "gauge_add", "histogram",
@@ -311,7 +311,7 @@ def status() -> Status:
     import json
 
     state: Status = json.loads(_native.status_json())
-    state["integrations"] = _process.notices()
+    state["integrations"] = _notices.notices()
     return state
 
 

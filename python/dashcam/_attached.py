@@ -19,7 +19,7 @@ import zlib
 from typing import Any
 
 import dashcam
-from dashcam import _native, _process
+from dashcam import _native, _notices, _process
 
 
 def start(settings: dict[str, str], tree: bool) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def start(settings: dict[str, str], tree: bool) -> dict[str, Any]:
         "service": status["service"],
         "out": out,
         "control": status["sources"].get("control", "off"),
-        "notices": [*_process.notices(), *_unwritable(out)],
+        "notices": [*_notices.notices(), *_unwritable(out)],
     }
 
 

@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 
-from dashcam import _under_gil
+from dashcam import _notices, _under_gil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +25,6 @@ _hooked = False
 _settings: dict[str, str] | None = None
 # The predicate of the setting `when`.
 _when: Any = None
-_notices: list[str] = []
-
-
-def notices() -> list[str]:
-    """Notices of integrations about modules with an unexpected form."""
-    return list(_notices)
-
-
-def notice(text: str) -> None:
-    """Keeps a notice for `status()`; at most 100."""
-    if len(_notices) < 100:
-        _notices.append(text)
 
 
 def starts(declared: _Start) -> _Start:
@@ -74,7 +62,7 @@ def begin(settings: dict[str, Any]) -> bool:
             except (OSError, ValueError, AttributeError):  # closed, or None
                 pass
         return False
-    from dashcam import _application  # imports the integrations, which import this module
+    from dashcam import _application  # imports the integrations: only for a process that records
 
     stdlib, site, package = _folders()
     native.set_runtime(stdlib, site, _application.packages(site), package)
@@ -162,7 +150,7 @@ def _name_new_threads(native: Any) -> None:
     try:
         native.hook(threading.Thread, "_set_native_id", after=after)
     except (AttributeError, TypeError) as error:
-        notice(f"threading is not as expected, threads bear the kernel's names: {error}")
+        _notices.notice(f"threading is not as expected, threads bear the kernel's names: {error}")
 
 
 def _start_threads_apart(native: Any) -> None:
@@ -176,4 +164,4 @@ def _start_threads_apart(native: Any) -> None:
     try:
         native.hook(threading.Thread, "start", around=native.start_apart)
     except (AttributeError, TypeError) as error:
-        notice(f"threading is not as expected, threads inherit the request they are started in: {error}")
+        _notices.notice(f"threading is not as expected, threads inherit the request they are started in: {error}")

@@ -24,8 +24,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Optional
 
-import dashcam
-from dashcam import _process
+from dashcam import _native, _notices
 
 try:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
@@ -63,7 +62,7 @@ class DashcamSpanProcessor(SpanProcessor):
     """
 
     def __init__(self) -> None:
-        self._native: Any = dashcam._native
+        self._native: Any = _native
         # Span id -> the record that represents it. Plain dict operations are atomic.
         self._open: dict[tuple[int, int], Any] = {}
         # Requests that a span represents already.
@@ -77,7 +76,7 @@ class DashcamSpanProcessor(SpanProcessor):
         except Exception as error:  # noqa: BLE001 - never into the host
             if self._native.interrupts(error):
                 raise
-            _process.notice(f"dashcam.otel: a span was not begun: {error!r}")
+            _notices.notice(f"dashcam.otel: a span was not begun: {error!r}")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Records its end."""
@@ -89,7 +88,7 @@ class DashcamSpanProcessor(SpanProcessor):
         except Exception as error:  # noqa: BLE001
             if self._native.interrupts(error):
                 raise
-            _process.notice(f"dashcam.otel: a span was not recorded: {error!r}")
+            _notices.notice(f"dashcam.otel: a span was not recorded: {error!r}")
 
     def shutdown(self) -> None:
         """Nothing is held back."""

@@ -96,7 +96,7 @@ words! { $:
     CURRENT_THREAD = "current_thread",
     CURSOR = "cursor",
     DASHCAM_DECORATING = "dashcam._decorating",
-    DASHCAM_PROCESS = "dashcam._process",
+    DASHCAM_NOTICES = "dashcam._notices",
     DATA = "data",
     DECORATE = "decorate",
     DJANGO_HTTP_RESPONSE = "django.http.response",

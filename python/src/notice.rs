@@ -9,7 +9,7 @@ use crate::made;
 /// Reports it in `status()`.
 pub fn note(py: Python<'_>, text: &str) {
     let notice = || {
-        let module = py.import(word!(py, "dashcam._process"))?;
+        let module = py.import(word!(py, "dashcam._notices"))?;
         module.call_method1(word!(py, "notice"), (made::text(py, text)?,))
     };
     // There is nowhere to report a failure of this.

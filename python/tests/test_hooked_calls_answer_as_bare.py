@@ -79,8 +79,8 @@ def programs(bench: Bench, module: str, code: str, compared: str = "compare(case
 
 # Calls were recorded, none was refused.
 BEHIND = """
-    from dashcam import _process
-    assert not [text for text in _process.notices() if "Python" in text or "hook" in text], _process.notices()
+    from dashcam import _notices
+    assert not [text for text in _notices.notices() if "Python" in text or "hook" in text], _notices.notices()
 """
 
 each_module = pytest.mark.parametrize("module", HOOKED)

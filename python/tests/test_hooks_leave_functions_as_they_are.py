@@ -9,7 +9,7 @@ from conftest import Bench
 BEGIN = """
     import asyncio, copy, functools, gc, inspect, logging, pickle, pydoc, sys, traceback, types, typing, warnings, weakref
     import dashcam
-    from dashcam import _native as native, _process
+    from dashcam import _native as native, _notices
     IN_PLACE = sys.version_info[:2] != (3, 11)
     calls = []
 
@@ -175,8 +175,8 @@ def test_what_is_wrong_with_us_is_ours(bench: Bench) -> None:
         try: base.raises(KeyError("theirs"))
         except KeyError as error: assert error.args == ("theirs",) and error.__context__ is None
         else: raise AssertionError
-    said = [text for text in _process.notices() if "plain" in text]
-    assert len(said) == 1 and "ours" in said[0], _process.notices()
+    said = [text for text in _notices.notices() if "plain" in text]
+    assert len(said) == 1 and "ours" in said[0], _notices.notices()
     # What is no error goes on: the program is interrupted.
     def interrupts(*args, **kwargs): raise KeyboardInterrupt
     def target(): calls.append("target")

@@ -107,5 +107,32 @@ class ImportCycles(unittest.TestCase):
             ])
 
 
+class PythonCycles(unittest.TestCase):
+    """The same for a Python package."""
+
+    def cycles(self, **files: str) -> list[list[str]]:
+        """`a="..."` is the file shop/a.py."""
+        with tempfile.TemporaryDirectory() as folder:
+            package = Path(folder) / "shop"
+            package.mkdir()
+            for name, text in ({"__init__": ""} | files).items():
+                (package / f"{name}.py").write_text(text, encoding="utf-8")
+            (package / "_native.pyi").write_text("", encoding="utf-8")
+            return [[path.stem for path in group] for group in import_cycles.cycles(import_cycles.python_graph(package))]
+
+    def test_an_import_inside_a_function_counts(self) -> None:
+        """It only puts off when the cycle is met."""
+        self.assertEqual(self.cycles(a="from shop import b", b="def f():\n    import shop.a\n"), [["a", "b"]])
+
+    def test_what_only_checkers_read_does_not_count(self) -> None:
+        """Types of each other are no dependency at run time."""
+        self.assertEqual(self.cycles(a="import shop.b", b="if TYPE_CHECKING:\n    from shop import a\n"), [])
+
+    def test_a_name_of_the_package_is_the_package(self) -> None:
+        """A submodule and the native module are not."""
+        self.assertEqual(self.cycles(__init__="from shop import a", a="from shop import _native, b", b=""), [])
+        self.assertEqual(self.cycles(__init__="from shop import a", a="from shop import VERSION"), [["__init__", "a"]])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,7 @@
     fleet.diff(before={"version": "4.1"}, after={"version": "4.2"}).differences
     fleet.tables["findings"].group_by("host").agg(...)          # Ibis
 
-How it works: `indexing` judges captures that the tables do not have yet, `engine` opens the tables,
+How it works: `indexing` judges captures that the tables do not have yet, `engines` opens the tables,
 `questions` are asked, `answers` makes of their rows what a person reads.
 
 What it promises: excess is exact where processes counted all of their requests (rollups); captures
@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from dashcam import reading
 from dashcam._fleet.ask import answers, captures, differing, page, questions
-from dashcam._fleet.tables import engine, indexing
+from dashcam._fleet.tables import indexing
+from dashcam._fleet.tables.engines import open_engine
 from dashcam.reading import CaptureError
 
 if TYPE_CHECKING:
@@ -172,11 +173,6 @@ class Fleet:
 
     def __repr__(self) -> str:
         return f"<dashcam fleet {self.uri!r}>"
-
-
-def open_engine(given: str | SparkSession, source: indexing.Source) -> engine.Engine:
-    """Opens an engine; a function of its own since `engine` is a keyword of `Fleet`."""
-    return engine.opened(given, source)
 
 
 def time(given: str | datetime.datetime | None, now: datetime.datetime, what: str) -> datetime.datetime | None:

@@ -18,7 +18,7 @@ from importlib import _bootstrap, _bootstrap_external
 from types import ModuleType
 from typing import Any, Callable
 
-from dashcam import _process
+from dashcam import _notices
 from dashcam._integrations import (
     aiohttp,
     anyio,
@@ -148,7 +148,7 @@ def install(native: Any) -> None:
         native.hook(getattr(_bootstrap_external, "_LoaderBasics"), "exec_module", after=after_execution)  # noqa: B009
         native.hook(_bootstrap, "_load_unlocked", after=after_loading)
     except (AttributeError, TypeError) as error:
-        _process.notice(f"importlib is not as expected, modules imported from now on are not recorded: {error!r}")
+        _notices.notice(f"importlib is not as expected, modules imported from now on are not recorded: {error!r}")
 
 
 def apply(native: Any, name: str, module: ModuleType) -> None:
@@ -163,7 +163,7 @@ def apply(native: Any, name: str, module: ModuleType) -> None:
     except Exception as error:  # noqa: BLE001 - never into the host
         if native.interrupts(error):
             raise
-        _process.notice(f"{name} is not as expected, its requests are not recorded: {error!r}")
+        _notices.notice(f"{name} is not as expected, its requests are not recorded: {error!r}")
 
 
 __all__ = ["PATCHES", "apply", "install"]

@@ -25,9 +25,9 @@ from typing import Any
 
 import pyarrow as pa
 
-import dashcam
 from dashcam import reading
 from dashcam._fleet.rows import parts, schema
+from dashcam._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _own_id(meta: dict[str, Any]) -> str | None:
 class _Origin:
     """What the rows of one capture have in common."""
 
-    def __init__(self, capture: dashcam.Capture, capture_id: str, native_names: bool) -> None:
+    def __init__(self, capture: reading.Capture, capture_id: str, native_names: bool) -> None:
         [self.row] = pa.table(capture.tables["capture"]).to_pylist()
         meta = json.loads(self.row["meta_json"])
         self.meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
@@ -122,7 +122,7 @@ class _Origin:
         self.columns: dict[str, Any] = {
             "capture_id": _own_id(self.meta) or capture_id, "captured_utc": captured_utc, "host": text(self.row["host"]),
             "pid": self.row["pid"], "started_utc": self.utc(self.start_ns),
-            "rules_version": dashcam.__version__ + ("+native" if native_names else ""),
+            "rules_version": __version__ + ("+native" if native_names else ""),
         }
         self.columns |= named_labels(self.labels)
 
@@ -133,7 +133,7 @@ class _Origin:
 
 
 def _capture(
-    origin: _Origin, verdict: Verdict, capture: dashcam.Capture, found: list[dict[str, Any]]
+    origin: _Origin, verdict: Verdict, capture: reading.Capture, found: list[dict[str, Any]]
 ) -> dict[str, Any]:
     requests = verdict["requests"]
     excess_ns = _int(requests["excess_ns"])
@@ -174,7 +174,7 @@ def _finding(origin: _Origin, row: dict[str, Any], judged: Cause) -> dict[str, A
     }
 
 
-def _requests(origin: _Origin, capture: dashcam.Capture) -> list[dict[str, Any]]:
+def _requests(origin: _Origin, capture: reading.Capture) -> list[dict[str, Any]]:
     same = ["request_id", "name", "duration_ns", "excess_ns", "queued_ns", "run_ns", "ready_ns", "wait_ns", "limit_ns",
             "is_error", "is_open"]
     table = pa.table(capture.tables["requests"])
@@ -189,7 +189,7 @@ def _requests(origin: _Origin, capture: dashcam.Capture) -> list[dict[str, Any]]
     return slow
 
 
-def _parts(capture: dashcam.Capture, causes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _parts(capture: reading.Capture, causes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = ["request_id", "is_slow", "duration_ns", *parts.KEY]
     return parts.parts(pa.table(capture.tables["pieces"]).select(names).to_pylist(), causes)
 

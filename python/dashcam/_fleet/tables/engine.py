@@ -1,27 +1,20 @@
-"""An engine answers the questions: DuckDB in this process, or Spark.
+"""What an engine is: it answers the questions (`duck`, `spark`; `engines` chooses).
 
 How it works: an engine has the tables as they are stored, by name. Questions are Ibis expressions
 over them; an expression knows its engine and is sent there as SQL when its rows are asked for.
-
-What it promises: `opened` loads the library of the engine that is asked for, and no other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
     import ibis.expr.types as ir
 
-    from dashcam._fleet.tables import indexing
-
 # Before the names of tables as they are stored: the names themselves are views, each capture once.
 STORED = "stored_"
-DUCKDB = "duckdb"
-WANTED = ("wanted duckdb; local-spark (in this process), spark://HOST:PORT (standalone), sc://HOST:PORT (Spark Connect), "
-          "or spark (what spark-defaults.conf says)")
 
 
 class QueryError(ValueError):
@@ -65,20 +58,6 @@ class Engine(ABC):
         """Versions of the rules that captures were judged by, oldest first."""
         found = self.stored("captures").select("rules_version").distinct().to_pyarrow()["rules_version"].to_pylist()
         return sorted(found, key=_age)
-
-
-def opened(given: Any, source: indexing.Source) -> Engine:
-    """The engine with this name, or of this SparkSession. Raises ValueError for another name,
-    EngineError if it cannot be started."""
-    if given == DUCKDB:
-        from dashcam._fleet.tables.duck import DuckDb
-
-        return DuckDb(source)
-    if isinstance(given, str) and given not in ("spark", "local-spark") and not given.startswith(("spark://", "sc://")):
-        raise ValueError(f"engine: found {given!r}, {WANTED}")
-    from dashcam._fleet.tables.spark import Spark
-
-    return Spark(given, source)
 
 
 def _age(version: str) -> tuple[list[int], str]:
