@@ -120,8 +120,8 @@ def calls(app: Any) -> Iterator[Callable[[int], None]]:
                 key.data(key.fileobj)
             worker.tpool.step()
             worker.futures.clear()
-            if not client.recv(65536):
-                raise SystemExit("bench: gunicorn closed the connection")
+            if (found := client.recv(65536))[9:12] != b"200":
+                raise SystemExit(f"bench: the service answered {found[:40]!r}, wanted 200")
 
     yield some
     for one in (client, connection, listener):
