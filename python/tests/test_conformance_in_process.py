@@ -79,6 +79,19 @@ APPLICATIONS = {
     wrapped = ASGIWrapper(plain)
     def application(scope, receive, send): return wrapped(scope, receive, send, None, None)
     """,
+    "hypercorn, WSGI": """
+    from hypercorn.app_wrappers import WSGIWrapper
+    def plain(environ, start_response):
+        if environ["PATH_INFO"] == "/f": raise LookupError("in an application")
+        start_response("200 OK", [("x-scheme", environ["wsgi.url_scheme"])])
+        return [b"a", environ["PATH_INFO"].encode()]
+    wrapped = WSGIWrapper(plain, 1 << 16)
+    def application(scope, receive, send):
+        loop = asyncio.get_running_loop()
+        def call_soon(send, *given): return asyncio.run_coroutine_threadsafe(send(*given), loop).result()
+        async def spawn(run, *given): return await loop.run_in_executor(None, run, *given)
+        return wrapped(scope, receive, send, spawn, call_soon)
+    """,
 }
 
 

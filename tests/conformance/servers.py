@@ -122,6 +122,7 @@ def services() -> dict[str, Service]:
         "uvicorn httptools": Service([*_UVICORN, "--http", "httptools", "--loop", "uvloop", "asgi_kinds:application"],
                                      asgi, ["uvicorn", "httptools", "uvloop"]),
         "hypercorn": Service([*_HYPERCORN, "asgi_kinds:application"], asgi, ["hypercorn"]),
+        "hypercorn wsgi": Service([*_HYPERCORN, "wsgi:bodies:application"], wsgi, ["hypercorn"]),
         "granian asgi": Service([*_GRANIAN, "--interface", "asgi", "asgi_kinds:application"], of_granian(asgi), ["granian"]),
         "granian wsgi": Service([*_GRANIAN, "--interface", "wsgi", "bodies:application"], of_granian(wsgi), ["granian"]),
         "uwsgi": Service([*_UWSGI, "bodies:application"], wsgi, ["pyuwsgi"]),

@@ -28,8 +28,10 @@ _CHANGING = [
     (re.compile(rb"(?m)^[^\n]*ASGI transport error: \"Closed\(\.\.\)\"\n"), b""),
     (re.compile(rb"\b\d+\.\d+ ?ms\b|\b\d+\.\d{2,}s?\b"), b"SECONDS"),
     (re.compile(rb"(?i)\bpid[ :=]+\d+|\[\d{2,7}\]|process \d+|pid: \d+|\(\d{2,7}\)(?=\n)"), b"PID"),
-    (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
+    (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|(?:ThreadPoolExecutor-\d+|asyncio)_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
      b"THREAD"),
+    # Whether a thread's result is there when it is asked for.
+    (re.compile(rb"(concurrent/futures/_base\.py\\?\", line )\d+(, in result)"), rb"\1N\2"),
     (re.compile(rb"Task-\d+"), b"TASK"),
     (re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), b"ID"),
     # Any thread of uWSGI may take a request; below the first one's calls is the program itself. The

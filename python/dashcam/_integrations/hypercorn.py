@@ -9,8 +9,11 @@ from dashcam._integrations import asgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `ASGIWrapper.__call__`."""
+    """Hooks `__call__` of the wrappers around applications. That of a WSGI application is called
+    like an ASGI one, and runs it on a thread of the loop's executor.
+    """
     asgi.begins(native, module.ASGIWrapper)
+    asgi.begins(native, module.WSGIWrapper)
 
 
 def patch_connections(native: Any, module: ModuleType) -> None:

@@ -83,6 +83,15 @@ DJANGO = """
         asgi, wsgi = get_asgi_application(), get_wsgi_application()
     import loading
 """
+BARE_WSGI = """
+    import time
+    def wait(): time.sleep(0.4)
+    def app(environ, start_response):
+        if environ["PATH_INFO"] == "/wait": wait()
+        start_response("200 OK", [])
+        return [b"ok"]
+    import loading
+"""
 AIOHTTP = """
     import asyncio, os, time
     from aiohttp import web
@@ -161,6 +170,8 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/rest", "sleep", "rest()"),
     "bare, hypercorn":
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "bare WSGI, hypercorn":
+        (BARE_WSGI, [*HYPERCORN, "wsgi:program:app"], "", BRACES, "/wait", "sleep", "wait()"),
     "django, gunicorn":
         (DJANGO, [*GUNICORN, "program:wsgi"], "", "GET /price/<int:sku>", "/wait", "sleep", "wait()"),
     "django, gunicorn, re_path":
