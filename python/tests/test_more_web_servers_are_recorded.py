@@ -1,5 +1,5 @@
-"""Sanic on its own server, Litestar as an application, eventlet's server, Flask on werkzeug's: requests with their
-routes and errors."""
+"""Sanic on its own server, Litestar as an application, eventlet's server, Flask on werkzeug's, Twisted's server:
+requests with their routes and errors."""
 
 from __future__ import annotations
 
@@ -122,3 +122,48 @@ assert answers == [200, 503, 500], answers
 recorded.requests()
 """)
     assert found == ["GET /down error", "GET /fails error", "GET /items/<int:item>"]
+
+
+def test_twisted(bench: Bench) -> None:
+    pytest.importorskip("twisted")
+    found = recorded(bench, """
+import recorded
+from dashcam import _native
+from twisted.python.failure import Failure
+from twisted.web import resource, server
+from twisted.web.test.requesthelper import DummyChannel
+from twisted.python.threadpool import ThreadPool
+current = {}
+class Leaf(resource.Resource):
+    isLeaf = True
+    def render_GET(self, request):
+        current[request.path] = _native.current_request()
+        if request.path == b"/fails": raise LookupError("x")
+        if request.path == b"/in_a_thread":
+            pool.callInThreadWithCallback(None, lambda: current.update(thread=_native.current_request()))
+        return b"ok" if request.path.startswith(b"/items") else server.NOT_DONE_YET
+pool, site = ThreadPool(1, 1), server.Site(Leaf())
+site.displayTracebacks = False
+def ask(path, **headers):
+    channel = DummyChannel()
+    channel.site = site
+    request = server.Request(channel, False)
+    for name, value in headers.items():
+        request.requestHeaders.addRawHeader(name, value)
+    request.gotLength(0)
+    request.requestReceived(b"GET", path, b"HTTP/1.1")
+    assert not _native.current_request(), path
+    return request
+ask(b"/items/7?more=1")
+ask(b"/finished_later").finish()
+ask(b"/lost").connectionLost(Failure(ConnectionError()))
+ask(b"/fails")
+ask(b"/talks", upgrade=b"websocket")
+request = ask(b"/in_a_thread")
+pool.start()
+pool.stop()
+request.finish()
+assert current[b"/items/7"] and not current[b"/talks"] and current["thread"] == current[b"/in_a_thread"], current
+recorded.requests()
+""")
+    assert found == ["GET /fails error", "GET /finished_later", "GET /in_a_thread", "GET /items/{id}", "GET /lost"]

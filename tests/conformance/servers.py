@@ -136,6 +136,7 @@ def services() -> dict[str, Service]:
         "sanic": Service(["sanic_app.py", "{port}"], _web("/waits", "/refuses", talks=True), ["sanic"]),
         "litestar uvicorn": Service([*_UVICORN, "litestar_app:application"], _web(), ["litestar", "uvicorn"]),
         "tornado": Service(["tornado_app.py", "{port}"], _web("/refuses", talks=True), ["tornado"]),
+        "twisted": Service(["twisted_app.py", "{port}"], _web("/threads", "/awaits"), ["twisted"]),
         "django runserver": Service(["django_app.py", "runserver", "--noreload", "127.0.0.1:{port}"], django, ["django"]),
         "django uvicorn": Service([*_UVICORN, "django_app:asgi_application"], django, ["django", "uvicorn"]),
         "django gunicorn": Service([*_GUNICORN, "django_app:application"], django, ["django", "gunicorn"]),

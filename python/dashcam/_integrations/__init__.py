@@ -45,6 +45,7 @@ from dashcam._integrations import (
     sanic,
     starlette,
     tornado,
+    twisted,
     uvicorn,
     waitress,
     wsgiref,
@@ -77,6 +78,7 @@ BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
     "sanic.server.protocols.http_protocol": ("Sanic", sanic.patch),
     "starlette.applications": ("FastAPI/Starlette", starlette.patch),
     "tornado.web": ("Tornado", tornado.patch),
+    "twisted.web.server": ("Twisted", twisted.patch),
     "uvicorn.protocols.http.h11_impl": ("uvicorn", uvicorn.patch),
     "uvicorn.protocols.http.httptools_impl": ("uvicorn", uvicorn.patch),
     "waitress.task": ("waitress", waitress.patch_tasks),
@@ -115,6 +117,7 @@ _BESIDE: dict[str, Patch] = {
     "sanic.router": sanic.patch_routes,
     "starlette.routing": starlette.patch_routes,
     "tornado.routing": tornado.patch_routes,
+    "twisted.python.threadpool": twisted.patch_threads,
 }
 
 PATCHES: dict[str, Patch] = {**_BESIDE, **{module: patch for module, (_, patch) in BEGIN_REQUESTS.items()}}

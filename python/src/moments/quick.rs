@@ -7,7 +7,7 @@
 //!
 //! | function | hook on | does |
 //! | --- | --- | --- |
-//! | `hand_over_first`, `_second` | before `run_sync(f)`, `submit(self, f)` | `f` has its request |
+//! | `hand_over_first`, to `_third` | before `submit(self, f)`, ... | `f` has its request |
 //! | `note_status` | before `start_response(self, status)` | 500 and more: the request failed |
 //! | `note_response` | after Flask's dispatch | the same, where no server is hooked |
 //! | `names_route(variable)` | before Flask's dispatch | names the request by its route |
@@ -273,6 +273,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         with(c"hand_over_first", hand_over::<0>, c"Arguments whose first keeps its request."),
         with(c"hand_over_second", hand_over::<1>, c"Arguments whose second keeps its request."),
+        with(c"hand_over_third", hand_over::<2>, c"Arguments whose third keeps its request."),
         with(c"note_response", note_response, c"As note_status, for the application's response."),
         with(c"start_apart", start_apart, c"Starts a thread that works for no request."),
         with(c"note_status", note_status, c"A status of 500 and more is a failure."),

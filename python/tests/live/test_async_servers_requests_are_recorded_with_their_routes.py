@@ -128,6 +128,31 @@ TORNADO = """
         await asyncio.Event().wait()
     asyncio.run(main())
 """
+TWISTED = """
+    import os, time
+    from twisted.internet import defer, reactor
+    from twisted.internet.threads import deferToThread
+    from twisted.web import resource, server
+    class Price(resource.Resource):
+        isLeaf = True
+        def render_GET(self, request): return request.path.rpartition(b"/")[2]
+    class Hold(Price):
+        def render_GET(self, request):
+            time.sleep(0.4)
+            return b"held"
+    def nap(): time.sleep(0.4)
+    class Wait(Price):
+        def render_GET(self, request):
+            deferToThread(nap).addCallback(lambda _: request.finish())
+            return server.NOT_DONE_YET
+    root = resource.Resource()
+    root.putChild(b"price", Price())
+    root.putChild(b"hold", Hold())
+    root.putChild(b"wait", Wait())
+    reactor.listenTCP(int(os.environ["PORT"]), server.Site(root), interface="127.0.0.1")
+    import loading
+    reactor.run()
+"""
 
 UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30"]
@@ -195,6 +220,10 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (TORNADO, OWN, "", RULE, "/wait", "sleep", "nap()"),
     "tornado, suspended":
         (TORNADO, OWN, "", RULE, "/rest", "sleep", "rest()"),
+    "twisted, own loop":
+        (TWISTED, OWN, "", BRACES, "/hold", "event-loop-blocked", "render_GET()"),
+    "twisted, thread pool":
+        (TWISTED, OWN, "", BRACES, "/wait", "sleep", "nap()"),
 }
 
 
