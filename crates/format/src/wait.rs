@@ -11,6 +11,9 @@ pub const HELD_BY: &str = ", held by ";
 
 /// The begin of a sample's target that is a child process: `child process sleep`.
 pub const CHILD: &str = "child process ";
+/// A target that is a pidfd, by its name in /proc: of a child whose name is not known, or of a
+/// process that is no child.
+pub const PIDFD: &str = "anon_inode:[pidfd]";
 /// The begin of a target that is a pipe whose other end is a child's.
 pub const PIPE_OF_CHILD: &str = "a pipe of child process ";
 /// The begin of a target that is a pipe whose other end is the parent's.

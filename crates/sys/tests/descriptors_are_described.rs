@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use sys::fds::{describe, FdKind};
+use sys::processes::of_pidfd;
 
 fn described(thing: &impl AsRawFd) -> (FdKind, String) {
     let info = describe(thing.as_raw_fd()).expect("it is open");
@@ -102,6 +103,28 @@ fn files_pipes_terminals_and_other_kinds_are_distinguished() {
         libc::ioctl(other_end.as_raw_fd(), libc::TIOCGPTPEER, flags)
     });
     assert_eq!(described(&terminal).0, FdKind::Tty);
+}
+
+#[test]
+fn a_pidfd_is_its_childs_until_that_was_waited_for() {
+    let open = |pid: u32| {
+        // SAFETY: makes a descriptor; no memory is involved.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        (fd >= 0).then(|| owned(fd as i32))
+    };
+    let mut cat = std::process::Command::new("cat");
+    let cat = cat.stdin(std::process::Stdio::piped());
+    let mut child = cat.spawn().expect("cat is everywhere");
+    let (Some(childs), Some(own)) = (open(child.id()), open(std::process::id())) else {
+        child.kill().and_then(|()| child.wait()).expect("it runs");
+        return common::skipped("no pidfds here");
+    };
+    assert_eq!(described(&childs).0, FdKind::Process);
+    assert_eq!(of_pidfd(childs.as_raw_fd()), Some(child.id()));
+    assert_eq!(of_pidfd(own.as_raw_fd()), None, "nobody's own child");
+    child.kill().and_then(|()| child.wait()).expect("it runs");
+    assert_eq!(of_pidfd(childs.as_raw_fd()), None);
+    assert_eq!(of_pidfd(-1), None);
 }
 
 #[test]

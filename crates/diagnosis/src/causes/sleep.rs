@@ -22,7 +22,7 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::Awaited;
-use crate::facts::{pools, waiting};
+use crate::facts::{children, pools, waiting};
 
 pub const RULE: Rule = Rule { id: "sleep", grounds: Grounds::TimeLimit, claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -44,6 +44,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     match segment.wait() {
         // It asks for a lock again and again.
         WaitKind::Sleep if cx.frames.asks_for_a_lock(segment.stack()) => None,
+        // It asks again and again whether a child process has ended.
+        WaitKind::Sleep if children::awaits_child(cx, segment) => None,
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait);

@@ -2,7 +2,7 @@
 
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
-use format::wait::{WaitKind, CHILD, PIPE_OF_CHILD};
+use format::wait::{WaitKind, CHILD, PIDFD, PIPE_OF_CHILD};
 
 use crate::context::Context;
 
@@ -18,8 +18,11 @@ pub fn awaits_child(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
         }
 }
 
-/// The child waited for, or whose pipe is.
+/// The child waited for, or whose pipe is. A pidfd is polled for nothing but its process's end.
 pub(crate) fn child(cx: &Context<'_>, segment: &Segment<'_>) -> Option<String> {
-    let target = cx.target_of_wait(segment);
-    target.filter(|t| t.starts_with(CHILD) || t.starts_with(PIPE_OF_CHILD))
+    let target = cx.target_of_wait(segment)?;
+    if target.starts_with(PIDFD) {
+        return Some("another process".to_owned());
+    }
+    (target.starts_with(CHILD) || target.starts_with(PIPE_OF_CHILD)).then_some(target)
 }

@@ -1,10 +1,13 @@
 //! On captures made by hand: what `subprocess` waits behind a fork until the child runs its program
-//! is the fork's doing, as long as it takes about as long as the fork did.
+//! is the fork's doing, as long as it takes about as long as the fork did; and a wait for a child
+//! with a time limit, in which `subprocess` asks again and again, is no pause; nor is a pidfd a
+//! peer.
 
 use crate::made;
 
 use diagnosis::{diagnose, to_text, Finding};
-use format::wait::WaitKind::PipeRead;
+use format::record::TARGET_IS_NAME;
+use format::wait::WaitKind::{PipeRead, Poll, Sleep};
 use made::{off, request, seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
@@ -44,4 +47,42 @@ fn the_wait_until_the_program_runs_is_part_of_the_fork() {
 fn a_child_that_takes_much_longer_than_the_fork_is_waited_for() {
     let (finding, text) = forks_and_waits(900);
     assert_eq!(finding.cause.text(), "subprocess-wait", "{text}");
+}
+
+#[test]
+fn a_wait_with_a_time_limit_is_for_the_child_though_it_sleeps_between_questions() {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    let wait = [
+        ("convert", "/srv/runner.py", 15),
+        ("Popen.wait", "/lib/subprocess.py", 1264),
+        ("Popen._wait", "/lib/subprocess.py", 2042),
+    ];
+    let wait = stack(&mut made, &wait);
+    made.requests.push(request(99, OWN, BEGIN, 502));
+    off(&mut made, OWN, &[(0, 200), (201, 350), (351, 500)]);
+    seen(&mut made, OWN, &[(50, Sleep, wait), (250, Sleep, wait), (400, Sleep, wait)]);
+    let verdict = diagnose(&made, |_| 150 * MS);
+    let text = to_text(&verdict);
+    assert_eq!(verdict.findings[0].cause.text(), "subprocess-wait", "{text}");
+    assert_eq!(verdict.findings.len(), 1, "{text}");
+}
+
+#[test]
+fn a_pidfd_that_is_polled_is_a_child_and_no_peer() {
+    for (target, named) in [("child process sleep", true), ("anon_inode:[pidfd]", false)] {
+        let mut made = made::capture(OWN, &["GET /", target]);
+        let library = "/usr/lib/python3.11/site-packages/psutil/_psposix.py";
+        let wait = [("scan", "/srv/runner.py", 10), ("wait_pid_pidfd_open", library, 90)];
+        let wait = stack(&mut made, &wait);
+        made.requests.push(request(99, OWN, BEGIN, 502));
+        off(&mut made, OWN, &[(0, 500)]);
+        seen(&mut made, OWN, &[(50, Poll, wait), (250, Poll, wait), (400, Poll, wait)]);
+        let looks = made.samples.get_mut(&OWN).into_iter().flatten();
+        looks.for_each(|look| look.target = TARGET_IS_NAME | 1);
+        let verdict = diagnose(&made, |_| 150 * MS);
+        let text = to_text(&verdict);
+        assert_eq!(verdict.findings[0].cause.text(), "subprocess-wait", "{text}");
+        assert_eq!(text.contains("for child process sleep"), named, "{text}");
+    }
 }

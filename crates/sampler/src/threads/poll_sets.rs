@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use format::wait::{PIPE_OF_CHILD, PIPE_OF_PARENT};
+use format::wait::{CHILD, PIPE_OF_CHILD, PIPE_OF_PARENT};
 use sys::calls::{Wait, NAMED};
 use sys::fds::{describe, FdInfo, FdKind};
 use sys::processes::Kin;
@@ -54,11 +54,11 @@ impl Sets {
             return Some(self.epoll(fd, info.text, tid, now));
         }
         let mut set = wait.set.iter().flatten();
-        let first = pipe(fd, &info, tid, set.next().is_some_and(|one| one.writes));
+        let first = by_process(fd, &info, tid, set.next().is_some_and(|one| one.writes));
         let others = set.map(|one| match describe(one.fd) {
             // Of its own a loop's thread would wait for that alone.
             Some(info) if info.kind == FdKind::Epoll => "an epoll instance".to_owned(),
-            Some(info) => pipe(one.fd, &info, tid, one.writes),
+            Some(info) => by_process(one.fd, &info, tid, one.writes),
             None => "(closed)".to_owned(),
         });
         let mut names = vec![first.clone()];
@@ -133,19 +133,26 @@ fn named(fd: i32) -> Option<(u8, String)> {
     Some((rank, text))
 }
 
-/// A descriptor; a pipe by the process that has its other end, where that is known.
-pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
-    let of = |(kin, pid)| {
-        let name = sys::processes::name(pid);
-        let kin = match kin {
-            Kin::Child => PIPE_OF_CHILD,
-            Kin::Parent => PIPE_OF_PARENT,
-        };
-        (!name.is_empty()).then(|| format!("{kin}{name}"))
+/// A descriptor; a pipe by the process that has its other end, and a pidfd by its process, where
+/// that is known.
+pub(crate) fn by_process(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
+    let (begin, pid) = match info.kind {
+        FdKind::Pipe => match sys::processes::other_end(fd, tid, writes) {
+            Some((Kin::Child, pid)) => (PIPE_OF_CHILD, pid),
+            Some((Kin::Parent, pid)) => (PIPE_OF_PARENT, pid),
+            None => return info.text.clone(),
+        },
+        FdKind::Process => match sys::processes::of_pidfd(fd) {
+            Some(pid) => (CHILD, pid),
+            None => return info.text.clone(),
+        },
+        _ => return info.text.clone(),
     };
-    let is_pipe = info.kind == FdKind::Pipe;
-    let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
-    end.and_then(of).unwrap_or_else(|| info.text.clone())
+    let name = sys::processes::name(pid);
+    match name.is_empty() {
+        true => info.text.clone(),
+        false => format!("{begin}{name}"),
+    }
 }
 
 /// The first `NAMED` different names, and how many descriptors have others. `more`: this many other

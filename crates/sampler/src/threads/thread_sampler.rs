@@ -16,7 +16,7 @@ use sys::task::{Schedstat, TaskCall};
 use crate::policy::tracks::{carry_over, Begun, Reading, Tracks};
 use crate::threads::files::OpenFiles;
 use crate::threads::native::Native;
-use crate::threads::poll_sets::{pipe, Sets};
+use crate::threads::poll_sets::{by_process, Sets};
 use crate::threads::task_names::TaskNames;
 use crate::under_gil::UnderGil;
 use crate::world::{Proc, ThreadFiles, World};
@@ -257,7 +257,7 @@ impl<F: ThreadFiles> Looker<F> {
             (WaitKind::Poll, _) => self.sets.target(wait, sample.tid, sample.t_ns),
             (WaitKind::PipeRead | WaitKind::PipeWrite, Some(fd)) => {
                 let writes = sample.wait == WaitKind::PipeWrite;
-                sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
+                sys::fds::describe(fd).map(|info| by_process(fd, &info, sample.tid, writes))
             }
             (WaitKind::SocketWrite, Some(fd)) => {
                 sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, mem)))

@@ -53,6 +53,8 @@ pub enum FdKind {
     EventFd,
     /// timerfd.
     Timer,
+    /// pidfd: readable once its process has ended.
+    Process,
     /// Anything else: other sockets, other devices, inotify, io_uring, ...
     Other,
 }
@@ -148,6 +150,7 @@ pub fn describe(fd: i32) -> Option<FdInfo> {
         (_, "anon_inode:[eventpoll]") => FdKind::Epoll,
         (_, "anon_inode:[eventfd]") => FdKind::EventFd,
         (_, "anon_inode:[timerfd]") => FdKind::Timer,
+        (_, "anon_inode:[pidfd]") => FdKind::Process,
         _ => FdKind::Other,
     };
     Some(FdInfo { kind, text, peer_port: None, connecting: false })

@@ -1,10 +1,12 @@
-//! Other processes that a thread waits for: their names, and the one with a pipe's other end.
+//! Other processes that a thread waits for: their names, the one with a pipe's other end, and the
+//! child behind a pidfd.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | /proc/PID/comm, cmdline | name; of an interpreter the script, too | hidden by hidepid |
 //! | /proc/self/task/TID/children | processes a thread started | 3.5, with CONFIG_PROC_CHILDREN |
 //! | /proc/PID/fd/* (links) | process with a pipe's other end | processes of the same user |
+//! | /proc/self/fdinfo/N, /proc/PID/stat | child behind a pidfd | 5.3 |
 //!
 //! What it promises: only files of /proc are read, so nothing waits for a disk or a server; at most
 //! `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are searched, once in `KEPT` for one
@@ -103,6 +105,21 @@ fn search(pipe: &str, tid: u32, writes: bool) -> Option<(Kin, u32)> {
     let parent = std::os::unix::process::parent_id();
     let kin = children.into_iter().map(|pid| (Kin::Child, pid)).chain([(Kin::Parent, parent)]);
     kin.into_iter().find(|(_, pid)| has_end(*pid, pipe, !writes))
+}
+
+/// The child of this process whose pidfd the host's `fd` is. None: another process, or one that was
+/// waited for.
+pub fn of_pidfd(fd: i32) -> Option<u32> {
+    let about = text(&first_bytes(&format!("/proc/self/fdinfo/{fd}")));
+    let pid = about.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    let pid = pid.trim().parse().ok()?;
+    (parent(pid)? == std::process::id()).then_some(pid)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = text(&first_bytes(&format!("/proc/{pid}/stat")));
+    // Its name, in parentheses, may contain anything: the state and the parent are behind it.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// The processes that a thread of this process has started and that have not been waited for.
