@@ -64,6 +64,7 @@ mod tests {
             begin_ns,
             started_ns: begin_ns,
             end_ns: Some(begin_ns + 100),
+            ended_tid: 7,
             error: false,
             on_loop: false,
             times: 1,

@@ -82,6 +82,7 @@ impl Requests {
                     begin_ns,
                     started_ns: begin_ns,
                     end_ns: Some(end_ns),
+                    ended_tid: tid,
                     error: flags & flag::ERROR != 0,
                     on_loop: flags & flag::ASYNC != 0,
                     times: 1,
@@ -158,6 +159,7 @@ impl Requests {
         }
         open.name = given.name;
         open.end_ns = given.end_ns.map(|end_ns| end_ns.max(open.begin_ns));
+        open.ended_tid = given.ended_tid;
         open.error = given.error;
         open.attributes = given.attributes;
         if begun.first {
@@ -198,6 +200,7 @@ fn open_request(id: u64) -> RequestRow {
         begin_ns: 0,
         started_ns: 0,
         end_ns: None,
+        ended_tid: 0,
         error: false,
         on_loop: false,
         times: 1,

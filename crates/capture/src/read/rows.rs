@@ -59,6 +59,8 @@ pub struct RequestRow {
     pub started_ns: u64,
     /// End; None: it was still running when the capture was made.
     pub end_ns: Option<u64>,
+    /// Thread that ended it; 0: it was still running, or its end was not read.
+    pub ended_tid: u32,
     /// It ended by an exception or an error status.
     pub error: bool,
     /// It ran on an event loop.

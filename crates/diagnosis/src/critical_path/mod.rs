@@ -1,10 +1,11 @@
 //! A request's critical path: its time as slices, each a segment of some thread with its claim.
 //!
 //! How it works: the request's own thread is followed (`followed`); while it waits for work handed
-//! to another thread, the slices of that thread replace the wait. A request on an event loop is cut
-//! by what its task was seen to await (`on_loop`), or other requests of its name were (`fellows`),
-//! and the time before a handler began by what kept the process from taking the request up
-//! (`arrival`). Time without a CPU inside of long work is that work's (`contention`).
+//! to another thread, the slices of that thread replace the wait; once it has handed the request
+//! over for good, that thread is followed in its place (`handed_over`). A request on an event loop
+//! is cut by what its task was seen to await (`on_loop`), or other requests of its name were
+//! (`fellows`), and the time before a handler began by what kept the process from taking the
+//! request up (`arrival`). Time without a CPU inside of long work is that work's (`contention`).
 //!
 //! What it promises: the slices do not overlap, and sum to the request's time.
 
@@ -12,6 +13,7 @@ pub(crate) mod arrival;
 pub(crate) mod contention;
 pub(crate) mod fellows;
 pub(crate) mod followed;
+mod handed_over;
 pub(crate) mod kept_gil;
 pub(crate) mod on_loop;
 pub(crate) mod queued;
@@ -32,8 +34,10 @@ pub fn of_request<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> 
     } else {
         out = arrival::slices(cx, request);
         let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
-        let all = (started_ns, request.end_ns);
-        followed::follow(cx, row.id, row.tid, all, all, 0, &mut out);
+        let (handed_ns, rest) = handed_over::slices(cx, request, started_ns);
+        let own = (started_ns, handed_ns);
+        followed::follow(cx, row.id, row.tid, own, own, 0, &mut out);
+        out.extend(rest);
     }
     contention::give_to_work(cx, &mut out);
     contention::doubt_short_runs(&mut out);

@@ -64,6 +64,7 @@ mod tests {
             begin_ns: id,
             started_ns: id,
             end_ns: Some(id),
+            ended_tid: 1,
             error: false,
             on_loop: false,
             times: 1,

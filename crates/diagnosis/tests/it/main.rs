@@ -42,6 +42,7 @@ mod places_of_threads_and_wakers_without_a_cpu;
 mod pools_not_given_back_and_imports;
 mod queues_behind_one_worker;
 mod recurring_wakers_and_the_programs_own_work;
+mod requests_handed_over_for_good;
 mod requests_in_line_behind_a_slow_one;
 mod requests_whose_tasks_were_not_seen;
 mod retries_leaks_and_rare_samples;

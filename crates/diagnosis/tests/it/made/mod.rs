@@ -33,6 +33,7 @@ pub fn request(id: u64, tid: u32, begin_ns: u64, ms: u64) -> RequestRow {
         begin_ns,
         started_ns: begin_ns,
         end_ns: Some(begin_ns + ms * MS),
+        ended_tid: tid,
         error: false,
         on_loop: false,
         times: 1,

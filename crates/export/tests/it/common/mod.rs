@@ -79,6 +79,7 @@ pub fn request(id: u64, name: u32, tid: u32, from_ms: u64, to_ms: u64) -> Reques
         begin_ns: T0 + from_ms * MS,
         started_ns: T0 + from_ms * MS,
         end_ns: Some(T0 + to_ms * MS),
+        ended_tid: tid,
         error: false,
         on_loop: false,
         times: 1,
