@@ -24,6 +24,9 @@ pub struct Frames<'c> {
     asks_sqlite: HashSet<u32>,
     /// Stacks that were seen asleep in a library's function which takes a lock.
     polls_a_lock: HashSet<u32>,
+    /// Python stacks whose call into a library was seen polling descriptors, each with one sample
+    /// of that.
+    polling: HashMap<u32, &'c Sample>,
     /// Console scripts: their module calls the program, and is nobody's code.
     launchers: HashSet<&'c str>,
     /// The owners of the files that were asked about: rules ask for each frame of each sample.
@@ -41,8 +44,17 @@ impl<'c> Frames<'c> {
         let owners = RefCell::default();
         let launchers = launchers(capture);
         let (loops, serving) = (stacks_of_loops(capture), RefCell::default());
-        let mut frames =
-            Frames { capture, asks_sqlite, polls_a_lock, launchers, owners, loops, serving };
+        let polling = HashMap::new();
+        let mut frames = Frames {
+            capture,
+            asks_sqlite,
+            polls_a_lock,
+            polling,
+            launchers,
+            owners,
+            loops,
+            serving,
+        };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -55,7 +67,37 @@ impl<'c> Frames<'c> {
                 frames.polls_a_lock.insert(capture.without_native(stack));
             }
         }
+        frames.polling = frames.that_poll();
         frames
+    }
+
+    /// The Python stacks whose innermost frame is a library's, and that were seen polling. The
+    /// sample is the same one in whatever order they are read.
+    fn that_poll(&self) -> HashMap<u32, &'c Sample> {
+        let mut found: HashMap<u32, &'c Sample> = HashMap::new();
+        let polls = |s: &&Sample| s.wait == WaitKind::Poll;
+        for sample in self.capture.samples.values().flatten().filter(polls) {
+            let stack = self.capture.without_native(sample.stack);
+            let last = found.entry(stack).or_insert(sample);
+            // Those with a name are the greatest.
+            if (sample.target, sample.t_ns) > (last.target, last.t_ns) {
+                *last = sample;
+            }
+        }
+        let of_a_library = |stack| {
+            let inner = self.capture.frames(stack).next();
+            inner.is_some_and(|f| self.owner(f.file) == Owner::Library)
+        };
+        found.retain(|stack, _| of_a_library(*stack));
+        found
+    }
+
+    /// A sample of a thread that polled descriptors inside of the same call into a library.
+    pub fn polls_in_same_call(&self, stack: u32) -> Option<&'c Sample> {
+        match self.polling.is_empty() {
+            true => None,
+            false => self.polling.get(&self.capture.without_native(stack)).copied(),
+        }
     }
 
     /// Whether a thread that sleeps here does so in SQLite, which waits for a lock of its file by

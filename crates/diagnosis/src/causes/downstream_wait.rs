@@ -1,7 +1,8 @@
 //! downstream-wait: the request waits for another process's answer.
 //!
 //! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
-//! from the descriptor at sampling time.
+//! from the descriptor at sampling time. Also a wait with a time limit in a library's call in which
+//! another thread polls: that one polls for both.
 //!
 //! Quotes: the peer, calls in a loop. Sure: the call was seen and switch records time it; unsure:
 //! what an event loop of the thread's own awaited, or a task's await between two samples.
@@ -19,6 +20,7 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::awaits::{self, Awaited};
+use crate::facts::waiting;
 
 pub const RULE: Rule = Rule { id: "downstream-wait", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice };
@@ -62,7 +64,11 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         segment.wait(),
         WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::PipeRead
     );
-    if segment.state != State::Wait || !waits || lock_wait::is_managed(cx, segment) {
+    if let Some(polled) = waiting::polled_by_another(cx, segment) {
+        let resource = peer(cx, segment.stack(), cx.target(polled));
+        return Some(Claim { resource, ..Claim::of(Cause::DownstreamWait, segment) });
+    }
+    if segment.state != State::Wait || !waits || lock_wait::is_asked_of_a_peer(cx, segment) {
         return None;
     }
     let resource = peer(cx, segment.stack(), cx.target_of_wait(segment));

@@ -6,8 +6,9 @@
 //! something else there (a lock inside of C code: a buffered file, a database connection), or the
 //! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's,
 //! which asks for the database's lock again and again, and one inside of a library's function that
-//! takes a lock is that library's; a Manager's process answers when a lock of its own is free. None
-//! of these names its holder. Inferred holders make the verdict "likely", never "confirmed".
+//! takes a lock is that library's, as is a peer's answer between two such pauses; a Manager's
+//! process answers when a lock of its own is free. None of these names its holder. Inferred holders
+//! make the verdict "likely", never "confirmed".
 //!
 //! Quotes: the holder, what it did, the holder's own blocker. Sure: the lock, or the `with` block
 //! of the holder, names the holder.
@@ -15,6 +16,7 @@
 use analysis::resource::{LockedBy, Of, Resource};
 use analysis::signatures::{self, Stdlib};
 use analysis::timeline::{Segment, State};
+use format::record::Sample;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 use crate::cause::Cause;
@@ -43,6 +45,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         // Nor does an executor's worker wait for a worker that has nothing to do: the sample is
         // from before its work began.
         WaitKind::Futex if pools::has_no_work(cx, segment.stack()) => None,
+        // It waits for what another thread polls for.
+        WaitKind::Futex if waiting::polled_by_another(cx, segment).is_some() => None,
         WaitKind::Futex => {
             let blocker = holder::lock_holder(cx, segment);
             if blocker.is_none() && waiting::joins(cx, segment.stack()) {
@@ -74,13 +78,37 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let resource = Some(Resource::ManagedLock);
             Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
         }
+        _ if asks_between_pauses(cx, segment) => {
+            let resource = Some(Resource::PolledLock);
+            Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
+        }
         _ => None,
     }
 }
 
+/// Whether a peer's answer that a segment waits for is that a lock is taken: a library asks for the
+/// lock, and before and after that it pauses.
+fn asks_between_pauses(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    let asks = |stack| cx.frames.is_in_taking_a_lock(stack);
+    let of_a_peer = matches!(segment.wait(), WaitKind::SocketRead | WaitKind::Poll);
+    if !of_a_peer || !asks(segment.stack()) {
+        return false;
+    }
+    let samples = cx.samples_in(segment.tid, 0, u64::MAX);
+    let (before, after) = samples.split_at(samples.partition_point(|s| s.t_ns < segment.from_ns));
+    let pauses = |s: &Sample| s.wait == WaitKind::Sleep && cx.frames.polls_a_lock(s.stack);
+    before.iter().rev().take_while(|s| asks(s.stack)).any(pauses)
+        && after.iter().take_while(|s| asks(s.stack)).any(pauses)
+}
+
+/// Whether the answer that a segment waits for is that a lock is taken.
+pub fn is_asked_of_a_peer(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    is_managed(cx, segment) || asks_between_pauses(cx, segment)
+}
+
 /// Whether the answer of a Manager's process that a segment waits for is that a lock is taken: the
 /// process only has the lock, and a thread of this or another one holds it.
-pub fn is_managed(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+fn is_managed(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     matches!(segment.wait(), WaitKind::SocketRead | WaitKind::Poll)
         && cx.frames.any_at(segment.stack(), Stdlib::ManagedLock)
 }

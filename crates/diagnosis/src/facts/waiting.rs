@@ -1,4 +1,5 @@
-//! Of a wait: whether it ran to its time limit, whether it still goes on, and the name of the lock.
+//! Of a wait: whether it ran to its time limit, whether it still goes on, whether another thread
+//! polls for it, and the name of the lock.
 //!
 //! How it works: samples of a thread in a futex have the futex. Samples of a blocker of a slow
 //! request also have what is behind it (`Sample.lock`): a lock in static memory by its name,
@@ -7,7 +8,7 @@
 use analysis::resource::Resource;
 use analysis::signatures::{self, Pattern, Stdlib};
 use analysis::thresholds;
-use analysis::timeline::Segment;
+use analysis::timeline::{Segment, State};
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::wait::WaitKind;
 
@@ -63,6 +64,16 @@ fn goes_on_unseen(cx: &Context<'_>, segment: &Segment<'_>, sample: &Sample) -> b
     let at_once = next.out_ns - slice.in_ns <= thresholds::turn_ns();
     let early = next.in_ns - next.out_ns + thresholds::just_before_ns() < limit_ns;
     at_once && early && cx.samples_in(segment.tid, slice.in_ns, next.in_ns).is_empty()
+}
+
+/// Of several threads in one call of a library one polls for all, and the others wait until it has
+/// something for them, or it is their turn to poll: a sample of one that polls. A lock of C code is
+/// waited for without a time limit, such a notice is not.
+pub fn polled_by_another<'c>(cx: &Context<'c>, segment: &Segment<'_>) -> Option<&'c Sample> {
+    let own = segment.sample.filter(|_| segment.state == State::Wait)?;
+    let limited = own.timeout_ns > 1 && own.flags & flag::USAGE == 0;
+    let notice = own.wait == WaitKind::Futex && limited;
+    notice.then(|| cx.frames.polls_in_same_call(segment.stack())).flatten()
 }
 
 /// Whether the wait around `segment` went on when the capture ended: nobody ended it.

@@ -87,6 +87,38 @@ fn a_library_that_pauses_while_it_takes_a_lock_waits_for_the_lock() {
     assert!(!reported.summary.contains("time limit"), "{}", reported.summary);
 }
 
+/// A request of 410 ms that takes a lock of a service: it reads the answer for 40 ms, pauses for 60
+/// if it `pauses`, and so on. The causes of its time, each with its share.
+fn of_a_service(pauses: bool) -> Vec<(&'static str, f64)> {
+    let mut made: Capture = made::capture(WAITER, &["POST /entry"]);
+    made.meta.site = vec!["/lib/site-packages".to_owned()];
+    let enter = ("Lock.__enter__", "/lib/site-packages/redis/lock.py", 157);
+    let acquire = ("Lock.acquire", "/lib/site-packages/redis/lock.py", 213);
+    let read = ("Connection.read_response", "/lib/site-packages/redis/connection.py", 512);
+    let rests = stack(&mut made, &[VIEW, enter, acquire]);
+    let reads = stack(&mut made, &[VIEW, enter, acquire, read]);
+    made.requests.push(request(90, WAITER, BEGIN, 410));
+    let at = || (1..400).step_by(100);
+    let away: Vec<_> = at().flat_map(|t| [(t, t + 40), (t + 41, t + 99)]).collect();
+    let (kind, stack) =
+        if pauses { (WaitKind::Sleep, rests) } else { (WaitKind::SocketRead, reads) };
+    let looks = at().flat_map(|t| [(t + 20, WaitKind::SocketRead, reads), (t + 70, kind, stack)]);
+    off(&mut made, WAITER, &away);
+    seen(&mut made, WAITER, &looks.collect::<Vec<_>>());
+    let verdict = diagnose(&made, |_| 300 * MS);
+    verdict.findings.iter().map(|f| (f.cause.text(), f.share)).collect()
+}
+
+#[test]
+fn a_service_that_is_asked_for_a_lock_between_pauses_answers_that_it_is_taken() {
+    let found = of_a_service(true);
+    assert_eq!(found[0].0, "lock-wait", "{found:?}");
+    assert!(found[0].1 > 0.8, "the first question alone may have been a slow answer: {found:?}");
+    let found = of_a_service(false);
+    assert_eq!(found[0].0, "downstream-wait", "without a pause it is slow: {found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
 #[test]
 fn a_library_that_pauses_elsewhere_sleeps() {
     for library in ["/lib/site-packages/blocks/_api.py", "/lib/site-packages/limits/_api.py"] {

@@ -1,4 +1,5 @@
-//! On captures made by hand: a native library that waits for threads of its own works.
+//! On captures made by hand: a native library that waits for threads of its own works, and one in
+//! whose call one thread polls for all of them waits for their peer.
 
 use crate::made;
 
@@ -52,4 +53,45 @@ fn their_work_is_the_callers() {
 fn threads_that_do_not_run_do_nothing_for_it() {
     let made = collecting(false);
     assert_eq!(judge(&made).findings[0].cause.text(), "lock-wait");
+}
+
+/// Thread 7 waits in a library's call with this time limit, while thread 8 polls in the same call.
+fn calling(limit_ms: u64) -> Capture {
+    let mut made = made::capture(7, &["GET /"]);
+    made.meta.site = vec!["/site".to_owned()];
+    made.requests.push(made::request(99, 7, BEGIN, 500));
+    let frames = [("view", "/srv/app.py", 12), ("_blocking", "/site/rpc/_channel.py", 1152)];
+    let call = stack_on(&mut made, 0, &frames);
+    let mut inside = |function: &str| {
+        let stack = stack_on(&mut made, call, &[(function, BINARY, 0)]);
+        made.codes.last_mut().expect("a code").native = true;
+        stack
+    };
+    let (waits, polls) = (inside("syscall"), inside("epoll_wait"));
+    for (tid, wait, stack) in [(7, WaitKind::Futex, waits), (8, WaitKind::Poll, polls)] {
+        off(&mut made, tid, &[(0, 199), (200, 399), (400, 499)]);
+        seen(&mut made, tid, &[(50, wait, stack), (250, wait, stack), (450, wait, stack)]);
+    }
+    let looks = made.samples.get_mut(&7).into_iter().flatten();
+    looks.for_each(|look| look.timeout_ns = limit_ms * MS);
+    made
+}
+
+#[test]
+fn one_that_polls_for_all_holds_no_lock() {
+    let made = calling(200);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "downstream-wait", "{}", to_text(&verdict));
+    assert!(first.culprit.is_none(), "{}", to_text(&verdict));
+    assert_eq!(first.place.as_ref().expect("a place").function, "view");
+}
+
+#[test]
+fn a_lock_of_c_code_is_waited_for_without_a_time_limit() {
+    let made = calling(0);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+    assert!(first.culprit.is_some(), "{}", to_text(&verdict));
 }
