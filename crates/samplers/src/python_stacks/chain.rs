@@ -5,7 +5,7 @@
 use super::frame::RawFrame;
 
 /// One task, as found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Chain {
     pub task: usize,
     pub event_loop: usize,

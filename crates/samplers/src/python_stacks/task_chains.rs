@@ -2,11 +2,13 @@
 //!
 //! How it works: a task names its coroutine; a suspended coroutine keeps its frame, and on top of
 //! that frame's value stack is the object that it awaits: see `awaits`. Links without a frame (a
-//! future's iterator, a wrapper) are passed through.
+//! future's iterator, a wrapper) are passed through. So is an object of a program's class or of an
+//! extension's type, if it refers to exactly one coroutine that is suspended (a proxy in which an
+//! agent counts the steps of the coroutine): nothing else can be what it steps.
 //!
 //! What it promises: guarded reads, at most `MOST_LINKS` links; `chain` counts only what two walks
 //! agree on. What is missing on purpose: the tasks behind the future that a task waits for
-//! (`awaited_tasks`).
+//! (`awaited_tasks`); a proxy around a proxy.
 
 use super::chain::Chain;
 use super::frame::parse_frame;
@@ -93,9 +95,11 @@ impl PythonStacks {
                 return;
             }
             let kind = self.objects.type_in(&self.mem, &self.layout, &bytes);
-            let Some(sort) = kind.map(|kind| kind.sort) else { return };
+            let Some(kind) = kind else { return };
+            let sort = kind.sort;
             let awaited = match sort {
                 Sort::Passing => Some(word_at(&bytes, 16)),
+                Sort::Instance => self.only_suspended(next, kind),
                 Sort::Coroutine | Sort::Generator | Sort::AsyncGenerator => {
                     self.link(next, &bytes, chain)
                 }
@@ -110,6 +114,35 @@ impl PythonStacks {
             }
             next = awaited;
         }
+    }
+
+    /// The coroutine that an object of no known type passes its steps on to.
+    fn only_suspended(&mut self, address: usize, kind: Type) -> Option<usize> {
+        let mut held = self.objects.contents(&self.mem, &self.layout, address, kind);
+        held.sort_unstable();
+        held.dedup();
+        let kinds = self.types_at(&held);
+        let mut found = held.into_iter().zip(kinds).filter(|(one, kind)| {
+            kind.is_some_and(|kind| match kind.sort {
+                Sort::Coroutine | Sort::Generator | Sort::AsyncGenerator => self.awaits(*one),
+                Sort::Passing => self.mem.word(one.wrapping_add(16)).is_ok_and(|inner| {
+                    let kind = self.objects.type_of(&self.mem, &self.layout, inner);
+                    kind.is_some_and(|kind| kind.sort == Sort::Coroutine) && self.awaits(inner)
+                }),
+                _ => false,
+            })
+        });
+        let (first, second) = (found.next(), found.next());
+        first.filter(|_| second.is_none()).map(|(one, _)| one)
+    }
+
+    /// Whether the coroutine or generator at `address` is suspended where it awaits.
+    fn awaits(&mut self, address: usize) -> bool {
+        let mut bytes = [0u8; LINK_BYTES];
+        let mut apart = Chain::default();
+        self.mem.read(address, &mut bytes).is_ok()
+            && self.link(address, &bytes, &mut apart).is_some()
+            && !apart.running
     }
 
     /// Takes the frame of the coroutine at `address`; what it awaits, if it is suspended there.

@@ -75,6 +75,40 @@ fn what_is_awaited_is_below_the_stack_pointer() {
     }
 }
 
+/// An agent's proxy: a type of an extension's, with the coroutine among what it refers to.
+#[test]
+fn an_object_that_holds_one_suspended_coroutine_is_passed_through() {
+    for (version, [awaits, runs, _, fresh]) in STATES {
+        let mut memory = ByHand::new(version);
+        let layout = Layout::of(version).expect("a known version");
+        let kind = memory.kind(b"coroutine\0");
+        let passing = memory.kind(b"dashcam._native.Passing\0");
+        let proxy = memory.kind(b"theirs.Proxy\0");
+        memory.put(proxy + 32, 48); // its size: four words behind its head
+        let made = |memory: &mut ByHand, state, awaited: usize| {
+            coroutine(memory, &layout, kind, state, &[awaited, NULL])
+        };
+        let plain = memory.object(proxy, &[0; 4]);
+        let inner = made(&mut memory, awaits, plain);
+        let other = made(&mut memory, awaits, plain);
+        let (begun, at_work) = (made(&mut memory, fresh, plain), made(&mut memory, runs, plain));
+        let ours = memory.object(passing, &[inner, 0, 0]);
+        for (body, frames) in [
+            ([plain, inner, 0, 0], 2),
+            ([inner, inner, begun, at_work], 2),
+            ([0, ours, 0, 0], 2),
+            ([inner, other, 0, 0], 1),
+            ([begun, 0, 0, 0], 1),
+            ([at_work, 0, 0, 0], 1),
+        ] {
+            let held = memory.object(proxy, &body);
+            let outer = made(&mut memory, awaits, held);
+            let found = followed(&mut memory, outer);
+            assert_eq!(found, (frames, false), "{version:#x}: {body:x?}");
+        }
+    }
+}
+
 /// A ring of nodes inside the tasks; the head is the interpreter's.
 #[test]
 fn the_tasks_on_a_list_are_those_that_are_pending() {
