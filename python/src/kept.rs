@@ -140,6 +140,7 @@ words! { $:
     SEND = "send",
     SERVICE_MODEL = "service_model",
     SERVICE_NAME = "service_name",
+    SET = "__set__",
     SIGNAL = "_signal",
     SIZEOF = "__sizeof__",
     SLASH = "/",
@@ -147,6 +148,7 @@ words! { $:
     SOCK_FD = "_sock_fd",
     STATUS = "status",
     STATUS_CODE = "status_code",
+    STATUS_CODE_HELD = "_status_code",
     SYS = "sys",
     TASK = "Task",
     TB_FRAME = "tb_frame",
@@ -160,4 +162,5 @@ words! { $:
     VALUE = "value",
     WERKZEUG_SOCKET = "werkzeug.socket",
     WERKZEUG_WSGI = "werkzeug.wsgi",
+    WRAPPED = "__wrapped__",
 }

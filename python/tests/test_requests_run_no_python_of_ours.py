@@ -127,3 +127,34 @@ def test_a_request_of_flask_on_gunicorn(tmp_path: Path) -> None:
 
 def test_a_request_of_starlette_on_uvicorn(tmp_path: Path) -> None:
     assert frames_of(UVICORN, tmp_path) == "none"
+
+
+CALLED = """
+import collections, sys
+from flask import Flask
+
+app = Flask("shop")
+app.get("/price/<sku>")(lambda sku: {"sku": sku})
+client = app.test_client()
+client.get("/price/4")
+called = collections.Counter()
+
+def see(frame, event, arg):
+    if event == "call":
+        called[frame.f_code.co_filename, frame.f_code.co_name] += 1
+
+sys.setprofile(see)
+client.get("/price/5")
+sys.setprofile(None)
+print(sorted(called.items()))
+"""
+
+
+def test_the_programs_own_functions_are_called_no_more_often(tmp_path: Path) -> None:
+    """A profiler or a debugger of the program counts the same calls, properties included, where a framework
+    begins the request."""
+    start = f"import dashcam; dashcam.start(slow='60s', out={str(tmp_path)!r}, memory='8MiB'); print(dashcam.status()['on'])\n"
+    bare, recorded = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+                      for code in ("print(True)\n" + CALLED, start + CALLED))
+    assert "full_dispatch_request" in bare
+    assert recorded == bare

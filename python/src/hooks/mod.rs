@@ -23,6 +23,10 @@
 //! `sys._getframe`, `warnings` with a stack level and `logging` find the same as without us. Hooks
 //! in place are removed when the program has ended, behind its exit handlers, and no earlier.
 //!
+//! A function that another agent has wrapped (wrapt's proxies) is hooked inside of its wrappers:
+//! these remain the objects that the program finds, so the agent recognises and removes them, and
+//! the hook remains.
+//!
 //! Missing on purpose: the list of hooked functions (python/dashcam/_integrations); class and
 //! static methods.
 
@@ -35,9 +39,13 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::kept::word;
 use actions::{made, Hook};
 
 pub use builtins::{before_exec, hook_builtins};
+
+/// Proxies around one function; a proxy may wrap itself.
+const MOST_WRAPPERS: usize = 16;
 
 /// Hooks the function `name` of a class or module. A function with a hook keeps that hook.
 /// `outermost`: the `around` is called only where no request is open; `keywords`: it takes them.
@@ -58,13 +66,14 @@ pub fn hook(
     outermost: bool,
     keywords: bool,
 ) -> PyResult<()> {
-    let function = holder.getattr(name)?;
+    let found = holder.getattr("__dict__")?.call_method1("get", (name,))?;
+    let Place { holder, name, found } = innermost(holder.clone(), name.clone(), found)?;
+    let function = holder.getattr(&name)?;
     if stand_in::is_one(&function) {
         return Ok(());
     }
-    let kind = holder.getattr("__dict__")?.call_method1("get", (name,))?.get_type();
-    let kind = kind.qualname()?.to_string();
-    if !function.is_callable() || ["staticmethod", "classmethod", "property"].contains(&&*kind) {
+    let kind = found.get_type().qualname()?.to_string();
+    if !function.is_callable() || is_of_class(&found)? {
         let found = if kind == "NoneType" { function.get_type().to_string() } else { kind };
         return Err(PyTypeError::new_err(format!("{name}: found {found}, wanted a function")));
     }
@@ -79,6 +88,45 @@ pub fn hook(
         },
     };
     holder.setattr(name, stand_in::new(&function, hook)?)
+}
+
+/// Whether this is what a class keeps of a static method, a class method or a property.
+fn is_of_class(found: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind = found.get_type().qualname()?.to_string();
+    Ok(["staticmethod", "classmethod", "property"].contains(&&*kind))
+}
+
+/// Where a function is kept: an attribute, and what lies there.
+struct Place<'py> {
+    holder: Bound<'py, PyAny>,
+    name: Bound<'py, PyString>,
+    found: Bound<'py, PyAny>,
+}
+
+/// The place of the function inside of all proxies around it. A proxy's type has a descriptor
+/// `__wrapped__` by which the wrapped object can be exchanged; the attribute of that name which
+/// `functools.wraps` sets on a function is not one.
+fn innermost<'py>(
+    holder: Bound<'py, PyAny>,
+    name: Bound<'py, PyString>,
+    found: Bound<'py, PyAny>,
+) -> PyResult<Place<'py>> {
+    let mut place = Place { holder, name, found };
+    for _ in 0..MOST_WRAPPERS {
+        if is_of_class(&place.found)? {
+            break;
+        }
+        let wrapped = word!(place.found.py(), "__wrapped__");
+        let descriptor = place.found.get_type().getattr(wrapped);
+        if !descriptor
+            .is_ok_and(|one| one.get_type().hasattr(word!(one.py(), "__set__")).unwrap_or(false))
+        {
+            break;
+        }
+        let inner = place.found.getattr(wrapped)?;
+        place = Place { holder: place.found, name: wrapped.clone(), found: inner };
+    }
+    Ok(place)
 }
 
 /// A callable that represents `function`, hooked.

@@ -30,6 +30,7 @@ use super::aside::Aside;
 use super::handed::work;
 use super::{request, wsgi};
 use crate::call::{function_of, guarded, method, none, quietly, wrong_call, Fast};
+use crate::interrupts::ignored;
 use crate::kept::word;
 use crate::{made, names};
 
@@ -105,7 +106,8 @@ pub(super) unsafe extern "C" fn note_status(
 }
 
 /// `note_response(response, ...)`: a failure by its `status_code`. A server with an integration
-/// reports the status itself.
+/// reports the status itself. Werkzeug's `status_code` is a property, whose function a profiler or
+/// debugger of the program would see called once more: the attribute behind it is read.
 pub(super) unsafe extern "C" fn note_response(
     _module: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -120,7 +122,12 @@ pub(super) unsafe extern "C" fn note_response(
     unsafe {
         guarded(|py| {
             let response = Bound::from_borrowed_ptr(py, *args);
-            let status: i64 = response.getattr(word!(py, "status_code"))?.extract()?;
+            let held = response.getattr(word!(py, "_status_code"));
+            let status = match ignored(py, held)? {
+                Some(status) => status,
+                None => response.getattr(word!(py, "status_code"))?,
+            };
+            let status: i64 = status.extract()?;
             if status >= 500 {
                 request::request_failed(names::open(py), "");
             }
