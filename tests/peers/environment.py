@@ -2,7 +2,8 @@
 version installed, the tests' requirements, and dashcam's wheel.
 
 How it works: the source distribution comes from the registry by pip and is compared with the pinned
-SHA-256; the parts that the row keeps are unpacked. All of it lies under build/peers, and is made
+SHA-256; the parts that the row keeps are unpacked. A project that distributes no tests has a
+repository in its row: git fetches the version's tag, whose commit is pinned. All of it lies under build/peers, and is made
 anew only when the row, the interpreter or the wheel changes. The package itself is installed, never
 imported from the source: tests run against what users have.
 """
@@ -75,7 +76,7 @@ def _unpack(project: Project, python: str, source: Path) -> None:
     stamp = source / ".peers"
     if stamp.exists() and stamp.read_text() == mark:
         return
-    archive = _fetch(project, python)
+    archive = _clone(project) if project.repository else _fetch(project, python)
     shutil.rmtree(source, ignore_errors=True)
     fresh = source.with_suffix(".unpacking")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -102,6 +103,24 @@ def _fetch(project: Project, python: str) -> Path:
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != project.sha256:
         raise Failed(f"{archive.name}: found SHA-256 {found}, wanted {project.sha256}; see tests/peers/projects.py")
+    return archive
+
+
+def _clone(project: Project) -> Path:
+    """The tagged tree of a repository, as an archive with one folder on top."""
+    folder = BUILD / "sdists" / f"{project.name}-{project.version}-git"
+    archive = folder / f"{project.sha256}.tar"
+    if archive.exists():
+        return archive
+    folder.mkdir(parents=True, exist_ok=True)
+    git = ["git", "-C", str(folder)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    _again([*git, "fetch", "--quiet", "--depth=1", project.repository, f"refs/tags/{project.version}"])
+    words = [*git, "rev-parse", "FETCH_HEAD^{commit}"]
+    found = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    if found != project.sha256:
+        raise Failed(f"{project.repository}: found commit {found}, wanted {project.sha256}; see tests/peers/projects.py")
+    subprocess.run([*git, "archive", "--prefix=source/", f"--output={archive}", found], check=True)
     return archive
 
 

@@ -34,6 +34,11 @@ class Project:
     environment: Mapping[str, str] = field(default_factory=dict)
     # A test (or module) and the reason why it is left out, on both sides.
     deselected: Mapping[str, str] = field(default_factory=dict)
+    # Where the tests are if the source distribution has none: a repository, whose tag is the version
+    # and has the commit `sha256`.
+    repository: str = ""
+    # The variable that has the address of a PostgreSQL server (postgres.py), if the tests need one.
+    postgres: str = ""
     # Whether programs that the tests start are recorded as well: workers of pytest-xdist, servers.
     records_children: bool = False
     # A process of the suite that takes longer is ended.
@@ -419,6 +424,23 @@ PROJECTS = [
             "redis-entraid", "opentelemetry-sdk", "cryptography",
         ),
         seconds=900,
+    ),
+    Project(
+        "psycopg",
+        "3.3.4",
+        "83f110367cdd249cc0a352e2246ecea9e878e5a0",
+        keep=("tests", "pyproject.toml"),
+        run=("tests",),
+        extras="[binary,pool]",
+        repository="https://github.com/psycopg/psycopg",
+        postgres="PSYCOPG_TEST_DSN",
+        # Tests with limits of time are marked; slow ones wait. Its configuration wants the cache.
+        options=(
+            *("-m", "not timing and not mypy and not slow"),
+            *("-p", "cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
+            *("-o", "cache_dir=$TMPDIR/cache"),
+        ),
+        requires=("pytest==9.2.0", "anyio>=4.0", "psycopg-pool==3.3.1"),
     ),
     # Its pools, engines, transactions and asyncio, with SQLite; the rest tests how SQL is built.
     Project(

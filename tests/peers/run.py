@@ -14,14 +14,16 @@ results.json.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from environment import BUILD, ROOT, Failed, Skipped, prepare
+from postgres import server
 from projects import PROJECTS, Project
 from suite import Suite, summary
 
@@ -63,8 +65,12 @@ def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
     """Runs a suite, prints and keeps its figures; returns the number of unexplained differences.
     Raises Failed or Skipped."""
     place = prepare(project, given.python, wheel)
-    suite = Suite(project, place, BUILD / given.python / project.name / "runs")
-    suite.examine(given.rounds, given.again, given.only, not given.with_switches_only)
+    with contextlib.ExitStack() as stack:
+        if project.postgres:
+            environment = {**project.environment, project.postgres: stack.enter_context(server())}
+            project = replace(project, environment=environment)
+        suite = Suite(project, place, BUILD / given.python / project.name / "runs")
+        suite.examine(given.rounds, given.again, given.only, not given.with_switches_only)
     found = suite.differences()
     for difference in found:
         print(difference)
