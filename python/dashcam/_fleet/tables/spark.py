@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 JAVA = "wanted Java 17 or newer in JAVA_HOME or PATH (Debian: openjdk-17-jre-headless), and a master that answers"
 # Of sessions that are started here. The user interface of Spark would listen on all addresses.
 CONF = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+# Of each session that asks. The driver keeps the plans of the last thousand questions as text, which
+# are megabytes for some: the heap was full after some dozens, and the driver answered no more.
+PLAN_TEXT = ("spark.sql.maxPlanStringLength", "16384")
 TYPES = {
     "text": "STRING", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
     "texts": "ARRAY<STRING>", "shorts": "ARRAY<SMALLINT>", "longs": "ARRAY<BIGINT>", "map": "MAP<STRING, STRING>",
@@ -158,9 +161,11 @@ def _apart(session: SparkSession) -> SparkSession:
     from pyspark.errors import PySparkNotImplementedError
 
     try:
-        return session.newSession()
+        apart = session.newSession()
     except (PySparkNotImplementedError, AttributeError):
         return session
+    apart.conf.set(*PLAN_TEXT)
+    return apart
 
 
 @contextlib.contextmanager
