@@ -11,7 +11,7 @@
 //! Missing on purpose: what `__await__` of a coroutine returns (`awaited_wrapper`).
 
 use std::cell::Cell;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -294,26 +294,35 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 }
 
 /// `send`, `throw` and `close`, documented as a coroutine's.
-fn steps() -> Vec<ffi::PyMethodDef> {
+fn steps(py: Python<'_>) -> PyResult<Vec<ffi::PyMethodDef>> {
     let mut steps = vec![
         method(c"send", send, c"As a coroutine's."),
         method(c"throw", throw, c"As a coroutine's."),
         method(c"close", close, c"As a coroutine's."),
     ];
-    // SAFETY: a static type of CPython's; its list of methods ends with an entry without a name.
-    unsafe {
-        let mut theirs = ffi::PyCoro_Type.tp_methods;
-        while !theirs.is_null() && !(*theirs).ml_name.is_null() {
-            let name = CStr::from_ptr((*theirs).ml_name);
-            for own in &mut steps {
-                if CStr::from_ptr(own.ml_name) == name {
-                    own.ml_doc = (*theirs).ml_doc;
-                }
-            }
-            theirs = theirs.add(1);
-        }
+    for step in &mut steps {
+        // SAFETY: a static type of CPython's, and a name that is a literal.
+        let (class, name) = unsafe {
+            let class = (&raw mut ffi::PyCoro_Type).cast();
+            (Bound::from_borrowed_ptr(py, class), CStr::from_ptr(step.ml_name))
+        };
+        let theirs = class.getattr(name.to_string_lossy().as_ref())?;
+        step.ml_doc = documented(name, &theirs)?.into_raw();
     }
-    steps
+    Ok(steps)
+}
+
+/// The documentation of a method as its definition has it, with the signature in front. From 3.13
+/// on CPython makes a signature of the kind of function, which is another one here.
+fn documented(name: &CStr, method: &Bound<'_, PyAny>) -> PyResult<CString> {
+    // None: CPython was built without.
+    let doc: Option<String> = method.getattr("__doc__")?.extract()?;
+    let signature: Option<String> = method.getattr("__text_signature__")?.extract()?;
+    let doc = doc.unwrap_or_default();
+    Ok(CString::new(match signature {
+        Some(signature) => format!("{}{signature}\n--\n\n{doc}", name.to_string_lossy()),
+        None => doc,
+    })?)
 }
 
 /// The slots of both types.
@@ -338,8 +347,8 @@ pub(super) fn make_types(
 ) -> PyResult<()> {
     let (flags, size_of) = (ffi::Py_TPFLAGS_HAVE_GC, size_of::<Passing>());
     let name = c"dashcam._native.Passing";
-    PASSING.set(class_below(py, base, name, size_of, flags, common(steps()))?);
-    let mut methods = steps();
+    PASSING.set(class_below(py, base, name, size_of, flags, common(steps(py)?))?);
+    let mut methods = steps(py)?;
     methods.push(method(c"__sizeof__", size, c"The coroutine's."));
     let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
     // Beside the slot, which is for `await`.
