@@ -132,13 +132,17 @@ from dashcam import _native
 from twisted.python.failure import Failure
 from twisted.web import resource, server
 from twisted.web.test.requesthelper import DummyChannel
+from twisted.internet.defer import ensureDeferred
 from twisted.python.threadpool import ThreadPool
 current = {}
+async def answers(request): request.finish()
 class Leaf(resource.Resource):
     isLeaf = True
     def render_GET(self, request):
         current[request.path] = _native.current_request()
         if request.path == b"/fails": raise LookupError("x")
+        current[request.path, "trace"] = _native.trace_id()
+        if request.path == b"/in_a_coroutine": ensureDeferred(answers(request))
         if request.path == b"/in_a_thread":
             pool.callInThreadWithCallback(None, lambda: current.update(thread=_native.current_request()))
         return b"ok" if request.path.startswith(b"/items") else server.NOT_DONE_YET
@@ -154,7 +158,10 @@ def ask(path, **headers):
     request.requestReceived(b"GET", path, b"HTTP/1.1")
     assert not _native.current_request(), path
     return request
-ask(b"/items/7?more=1")
+ask(b"/in_a_coroutine")  # it finishes in a context of its own
+trace = "0af7651916cd43dd8448eb211c80319c"
+ask(b"/items/7?more=1", traceparent=f"00-{trace}-b7ad6b7169203331-01".encode())
+assert current[b"/items/7", "trace"] == trace, current
 ask(b"/finished_later").finish()
 ask(b"/lost").connectionLost(Failure(ConnectionError()))
 ask(b"/fails")
@@ -166,4 +173,4 @@ request.finish()
 assert current[b"/items/7"] and not current[b"/talks"] and current["thread"] == current[b"/in_a_thread"], current
 recorded.requests()
 """)
-    assert found == ["GET /fails error", "GET /finished_later", "GET /in_a_thread", "GET /items/{id}", "GET /lost"]
+    assert found == ["GET /fails error", "GET /finished_later", "GET /in_a_coroutine", "GET /in_a_thread", "GET /items/{id}", "GET /lost"]

@@ -36,7 +36,7 @@ def patch(native: Any, module: ModuleType) -> None:
         requests[self] = current
         incoming.mapping(native, current, _headers(headers))
 
-    def after(result: None, self: Any, *args: Any, **kwargs: Any) -> None:
+    def after(result: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         # The reactor's own context works for others now.
         current = requests.get(self, 0)
         if current and native.current_request() == current:
@@ -49,7 +49,7 @@ def patch(native: Any, module: ModuleType) -> None:
         native.request_end(requests.pop(self, 0))
 
     base = module.http.Request
-    native.hook(base, "requestReceived", before=before, after=after)
+    native.hook(base, "requestReceived", before=before, after=after, failed=after)
     native.hook(base, "finish", after=finished)
     native.hook(base, "connectionLost", after=lost)
 
