@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Iterator
 
 import run
-import toggled
+from clients import Clients
 
 #: Rounds that a set of servers lives, and requests before the first one.
 SET, WARM_UP = 10, 2000
@@ -116,7 +116,7 @@ class Row:
 
     def ask(self, requests: int, counts: Counts | None = None) -> None:
         """A turn, by connections of its own: servers close those that are idle for seconds."""
-        clients = toggled.Clients(self.server.port)
+        clients = Clients(self.server.port)
         clients.ask(requests // 8)
         before = self.seen()
         clients.ask(requests)

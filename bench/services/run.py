@@ -40,10 +40,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Iterator
 
+from clients import CONNECTIONS
+
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 SERVER_CPU, LOAD_CPU = "0", "1"
-CONNECTIONS = 8
 #: Rounds that a set of servers lives.
 SET = 3
 #: Latencies in us: a script for wrk, since it prints no p99.9 by itself.
