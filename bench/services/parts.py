@@ -12,7 +12,7 @@ programs of the machine disturb it much less than the time on the clock.
     switches  how often the service's threads got the CPU, a request
 
 Servers are started anew now and then, since the memory of each lies elsewhere. Needs what run.py
-needs, except wrk.
+needs.
 
     python bench/services/parts.py [--service flask|fastapi] [--row ROW ...] [--rounds N]
 

@@ -3,8 +3,8 @@ gunicorn and a FastAPI service on uvicorn, with nothing, with dashcam, with py-s
 ddtrace's profiler and with OpenTelemetry's instrumentation, in one run.
 
 The servers of all variants run side by side, on one CPU together with their recorders. They are
-started anew now and then: the memory of each lies elsewhere, which alone makes some percent. wrk
-with 8 connections has the other CPU. Load goes to them in turn, for a second or two each time, and
+started anew now and then: the memory of each lies elsewhere, which alone makes some percent. The
+clients, with 8 connections, have the other CPU (clients.py). Load goes to them in turn, for a second or two each time, and
 each round begins with another variant: a change of the machine's speed meets all of them.
 
 A turn has two blocks. The first is flat out, which gives throughput and CPU time for each request
@@ -12,7 +12,7 @@ A turn has two blocks. The first is flat out, which gives throughput and CPU tim
 takes CPU away). The second runs at a quarter of the bare service's rate, which gives latencies:
 flat out they show the length of the queue. Ratios are those inside a round, then their median;
 latencies are of all requests of all rounds. A server that waits for its turn is idle; py-spy, which
-samples an idle process as often, is attached when its turn begins. Needs two CPUs, wrk (Debian),
+samples an idle process as often, is attached when its turn begins. Needs two CPUs
 and the venv that `tools/bench_services` makes.
 
     python bench/services/run.py [--quick] [--own] [--service flask|fastapi]
@@ -26,7 +26,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import statistics
@@ -40,21 +39,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Iterator
 
-from clients import CONNECTIONS
+from clients import CONNECTIONS, Clients
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 SERVER_CPU, LOAD_CPU = "0", "1"
 #: Rounds that a set of servers lives.
 SET = 3
-#: Latencies in us: a script for wrk, since it prints no p99.9 by itself.
-LUA = """
-done = function(summary, latency, requests)
-  io.write(string.format("FIGURES %d %d %d %d %d %d\\n", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), latency:percentile(99.9),
-    summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout))
-end
-"""
 
 SERVICES = {
     "flask": ["gunicorn", "--threads", "8", "--log-level", "error", "-b", "127.0.0.1:{port}", "flask_app:app"],
@@ -197,14 +188,29 @@ def end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def flat_out(port: int, seconds: int, script: Path) -> list[int]:
-    """requests, duration us, p50, p99, p99.9 us, errors: of wrk, as fast as it goes."""
-    result = subprocess.run(["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", script,
-                             f"http://127.0.0.1:{port}/price/5"], capture_output=True, text=True, check=True)
-    found = re.search(r"FIGURES ([\d ]+)", result.stdout)
-    if not found:
-        raise SystemExit(f"bench: wrk printed no figures: {result.stdout}{result.stderr}")
-    return [int(word) for word in found.group(1).split()]
+@dataclass
+class Block:
+    """What requests flat out gave: how many, in how many seconds, their median time, errors."""
+
+    requests: int
+    seconds: float
+    p50_us: float
+    errors: int
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+
+def flat_out(port: int, seconds: float) -> Block:
+    """As many requests as the service can answer."""
+    clients = Clients(port)
+    begin = time.perf_counter()
+    took = clients.ask_for(seconds)
+    block = Block(len(took), time.perf_counter() - begin, statistics.median(took) * 1e3, clients.errors)
+    clients.close()
+    return block
 
 
 PACED = r'''
@@ -273,17 +279,17 @@ class Figures:
         return [self.tail(share, slice(at, at + step)) for at in range(0, len(self.took_ms), step)]
 
 
-def measure(service: str, rounds: int, seconds: int, script: Path) -> dict[str, Figures]:
+def measure(service: str, rounds: int, seconds: int) -> dict[str, Figures]:
     """All figures of all rounds, by variant."""
     figures = {name: Figures() for name in VARIANTS}
     rate, every = 0.0, list(turns(rounds))
     with Collector() as collector:
         for at in range(0, rounds, SET):
             with set_of_servers(service, collector) as servers:
-                rate = rate or flat_out(servers["nothing"].port, seconds, script)[0] / seconds / 4
+                rate = rate or flat_out(servers["nothing"].port, seconds).rate / 4
                 for number, names in enumerate(every[at:at + SET], at + 1):
                     for variant in names:
-                        ask(servers[variant], figures[variant], seconds, rate, script)
+                        ask(servers[variant], figures[variant], seconds, rate)
                     print(f"  round {number} of {rounds} at {rate:.0f} req/s: " + ", ".join(
                         f"{name} {found.cpu_us[-1]:.0f}" for name, found in figures.items()) + " us of CPU",
                         file=sys.stderr, flush=True)
@@ -303,16 +309,16 @@ def set_of_servers(service: str, collector: Collector) -> Iterator[dict[str, Ser
             server.stop()
 
 
-def ask(server: Server, figures: Figures, seconds: int, rate: float, script: Path) -> None:
+def ask(server: Server, figures: Figures, seconds: int, rate: float) -> None:
     """A turn of a server: both blocks."""
     server.wake()
-    flat_out(server.port, 1, script)
+    flat_out(server.port, 1)
     before = server.cpu_s()
-    requests, duration, p50, *_, errors = flat_out(server.port, seconds, script)
-    figures.p50_us.append(p50)
-    figures.cpu_us.append((server.cpu_s() - before) * 1e6 / max(requests, 1))
-    figures.rate.append(requests / duration * 1e6)
-    figures.errors += errors
+    block = flat_out(server.port, seconds)
+    figures.p50_us.append(block.p50_us)
+    figures.cpu_us.append((server.cpu_s() - before) * 1e6 / block.requests)
+    figures.rate.append(block.rate)
+    figures.errors += block.errors
     figures.took_ms.append(paced(server.port, rate, seconds))
     server.rest()
 
@@ -361,13 +367,11 @@ def main() -> None:
             del VARIANTS[name]
     host, before = stolen()
     rounds, seconds = (3, 1) if given.quick else (given.rounds, given.seconds)
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
-        lua.write(LUA)
-        lua.flush()
-        every: dict[str, dict[str, Figures]] = {}
-        for service in given.service or SERVICES:
-            every[service] = measure(service, rounds, seconds, Path(lua.name))
-            show(service, every[service])
+    os.sched_setaffinity(0, {int(LOAD_CPU)})
+    every: dict[str, dict[str, Figures]] = {}
+    for service in given.service or SERVICES:
+        every[service] = measure(service, rounds, seconds)
+        show(service, every[service])
     host, ticks = stolen()[0] - host, stolen()[1] - before
     print(f"\nThe machine's host took {host / max(ticks, 1):.1%} of its CPU meanwhile.")
     if given.json:
