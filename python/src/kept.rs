@@ -84,6 +84,7 @@ words! { $:
     ASYNCIO = "_asyncio",
     CALL = "__call__",
     CALLBACKS = "_callbacks",
+    CLIENT = "client",
     CLOSE = "close",
     CLOSING_ITERATOR = "ClosingIterator",
     CODE = "__code__",

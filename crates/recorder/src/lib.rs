@@ -6,13 +6,14 @@
 //! ends past its limit its id goes into a small mailbox that the trigger polls, so the request's
 //! own thread never makes a system call for dashcam.
 //!
-//! What it promises: no allocation, lock or fence; a system call or two only at a thread's first
-//! record. While recording is off every call is one load and a branch. Records may come from signal
-//! handlers and from inside other records.
+//! What it promises: a record costs no allocation, lock or fence; a system call or two only at a
+//! thread's first record. While recording is off every call is one load and a branch. Records may
+//! come from signal handlers and from inside other records.
 //!
 //! What is missing on purpose: reading the recording (snapshot, capture), and when to capture
 //! (trigger).
 
+mod connections;
 mod contexts;
 mod current;
 mod failures;
@@ -31,6 +32,7 @@ mod thread;
 pub mod traces;
 mod twice;
 
+pub use connections::{waited_ns, Connection};
 pub use contexts::{context_switch_missed, context_switched, task_entered, task_left};
 pub use current::{current, is_on, on_epoch, on_epoch_or, pause, resume, sleep};
 pub use failures::{

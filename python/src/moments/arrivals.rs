@@ -19,8 +19,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use recorder::Recorder;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
+use recorder::{Connection, Recorder};
 
 use super::request;
 use crate::interrupts::{ignored, interrupts};
@@ -221,23 +221,23 @@ pub(super) fn begin(
         Some(connection) => descriptor(connection)?,
         None => -1,
     };
-    begin_on(py, recorder, (method, path), on_loop, fd, enter)
+    begin_on(py, recorder, (method, path), on_loop, Connection::of(fd), enter)
 }
 
-/// As `begin`, with the connection's descriptor.
+/// As `begin`, with what is known of the connection.
 fn begin_on(
     py: Python<'_>,
     recorder: &Recorder,
     (method, path): (&str, &str),
     on_loop: bool,
-    fd: i32,
+    connection: Connection,
     enter: bool,
 ) -> PyResult<u64> {
     let name = name_id(recorder, method, path, Source::Path);
     // Asking the connection may have run code of the program, and that may have stopped the
     // recorder.
     match recording(py).filter(|now| now.epoch() == recorder.epoch()) {
-        Some(_) => Ok(request::begin(py, name, on_loop, fd, enter)),
+        Some(_) => Ok(request::begin(py, name, on_loop, connection, enter)),
         None => Ok(0),
     }
 }
@@ -294,7 +294,7 @@ pub fn asgi_arrives(
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let fd = transport.map_or(Ok(-1), descriptor_of)?;
     let (method, path) = (made::characters(method), made::characters(path));
-    let id = begin_on(py, recorder, (&method, &path), true, fd, false)?;
+    let id = begin_on(py, recorder, (&method, &path), true, Connection::of(fd), false)?;
     unfinished::is_apart(id);
     Ok(Id(id))
 }
@@ -320,7 +320,8 @@ pub(super) fn begin_asgi(
     let (method, path) = (text(word!(py, "method")), text(word!(py, "path")));
     let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| made::characters(text));
     let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| made::characters(text));
-    let request = begin_on(py, recorder, (&method, &path), true, fd, enter)?;
+    let connection = Connection { fd, port: client_port(scope) };
+    let request = begin_on(py, recorder, (&method, &path), true, connection, enter)?;
     if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
         if let Err(error) = continue_trace(request, &headers) {
             request::end(py, request, false, "");
@@ -328,6 +329,13 @@ pub(super) fn begin_asgi(
         }
     }
     Ok(request)
+}
+
+/// The port of a scope's client, 0 where it has none: a pair of host and port.
+fn client_port(scope: &Bound<'_, PyAny>) -> u16 {
+    let client = item(scope, word!(scope.py(), "client"));
+    let port = || client?.cast_into::<PyTuple>().ok()?.get_item(1).ok()?.cast_into::<PyInt>().ok();
+    port().and_then(|port| port.extract().ok()).unwrap_or(0)
 }
 
 /// The value of a key in a scope or message.

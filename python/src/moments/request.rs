@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use recorder::Connection;
 
 use super::attributes;
 use super::object::{Kind, Moment};
@@ -99,10 +100,6 @@ impl Kind for Requests {
     }
 }
 
-/// A request's data may lie unread for this long before its handler's start counts as late: the
-/// kernel's clock for it ticks every 1-10 ms.
-const PROMPT_MS: u32 = 15;
-
 /// Begins a request that remains current in this context until `request_end`. 0 when off. `fd` is
 /// the request's connection: if data was waiting there, the request began when the data came.
 /// Without `enter` this context does not work for it yet: another context will call
@@ -112,7 +109,7 @@ const PROMPT_MS: u32 = 15;
 pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> Id {
     let Some(recorder) = recording(name.py()) else { return Id(0) };
     let id = names::request_name(recorder, name);
-    let request = begin(name.py(), id, on_loop, fd, enter);
+    let request = begin(name.py(), id, on_loop, Connection::of(fd), enter);
     if !enter {
         unfinished::is_apart(request);
     }
@@ -120,9 +117,14 @@ pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: 
 }
 
 /// As `request_begin`, with a known name.
-pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bool) -> u64 {
-    let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
-    let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
+pub(super) fn begin(
+    py: Python<'_>,
+    name: u32,
+    on_loop: bool,
+    connection: Connection,
+    enter: bool,
+) -> u64 {
+    let waited_ns = recorder::waited_ns(connection);
     // A server with greenlets calls its application as one with threads does.
     if let Some(recorder) = recorder::current() {
         recorder::ask_postponed(recorder);
