@@ -52,6 +52,8 @@ pub enum Stdlib {
     LoopRunOnce,
     LoopRun,
     LoopCallback,
+    /// Waits for the first of several tasks, or for all.
+    TasksWait,
     Socket,
     Tls,
     Resolve,
@@ -93,6 +95,7 @@ impl Stdlib {
             Stdlib::LoopRunOnce => ("base_events.py", &["_run_once"]),
             Stdlib::LoopRun => ("runners.py", &["run"]),
             Stdlib::LoopCallback => ("events.py", &["_run"]),
+            Stdlib::TasksWait => ("asyncio/tasks.py", &["_wait", "wait"]),
             Stdlib::Socket => ("socket.py", &[]),
             Stdlib::Tls => ("ssl.py", &[]),
             Stdlib::Resolve => ("socket.py", &["getaddrinfo", "getfqdn"]),

@@ -2,7 +2,9 @@
 //!
 //! How it works: while the request's task is suspended no thread executes it; the sample of the
 //! task nearest to each moment says what that time was. Of several tasks awaited at once the one
-//! seen longest counts: it is the one that was waited for in the end.
+//! seen longest counts: it is the one that was waited for in the end. Where a server's library
+//! waits for the first of its own tasks (the handler, and one that takes the client's messages),
+//! the one in the program's code counts: the other one ends with the connection.
 //!
 //! What it promises: an await's begin and end are known to the sampling period only, except where
 //! the interpreter reported when no code of the request ran (CPython 3.14 and later): what samples
@@ -13,8 +15,10 @@ use std::collections::HashMap;
 
 use analysis::frames::{last_part, Owner};
 use analysis::requests::Judged;
+use analysis::signatures::Stdlib;
 use analysis::thresholds;
 use analysis::timeline::Segment;
+use capture::read::Frame;
 use format::record::{Await, TARGET_IS_NAME};
 use format::suspension::Suspension;
 use format::wait::AwaitKind;
@@ -101,7 +105,11 @@ impl<'c> AwaitTimeline<'c> {
         for row in rows {
             match seen.last_mut() {
                 Some(kept) if kept.t_ns == row.t_ns => {
-                    if last_seen.get(&row.task) > last_seen.get(&kept.task) {
+                    let rank = |row: &Await| {
+                        let own = !is_beside_the_handler(cx, row.stack);
+                        (own, last_seen.get(&row.task).copied())
+                    };
+                    if rank(row) > rank(kept) {
                         *kept = row;
                     }
                 }
@@ -308,6 +316,17 @@ pub(crate) fn library_of<'c>(cx: &Context<'c>, stack: u32) -> Option<&'c str> {
 pub(crate) fn busy_outside(cx: &Context<'_>, row: &Await) -> bool {
     use AwaitKind::{Child, Connect, Executor, Resolve, Socket};
     matches!(row.kind, Socket | Connect | Resolve | Executor | Child) || target(cx, row).is_some()
+}
+
+/// Whether a library waits for this task and others, and none of the program's code is inside of
+/// that wait.
+fn is_beside_the_handler(cx: &Context<'_>, stack: u32) -> bool {
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
+    let mut inner =
+        cx.frames.of(stack).skip_while(|f| !user(f) && !cx.frames.is_at(f, Stdlib::TasksWait));
+    let waits = inner.next().is_some_and(|f| cx.frames.is_at(&f, Stdlib::TasksWait));
+    let by = inner.find(|f| !cx.frames.is_at(f, Stdlib::TasksWait));
+    waits && by.is_some_and(|f| cx.frames.owner(f.file) == Owner::Library)
 }
 
 /// Whether the program's own code is on the task's stack.

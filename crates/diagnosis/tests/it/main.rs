@@ -47,6 +47,7 @@ mod requests_in_line_behind_a_slow_one;
 mod requests_whose_tasks_were_not_seen;
 mod retries_leaks_and_rare_samples;
 mod several_places_wait_for_one;
+mod tasks_of_a_server_beside_the_handlers;
 mod the_ids_of_explanations_are_on_their_page;
 mod the_json_of_a_verdict_has_the_names_of_its_page;
 mod the_weights_of_evidence_are_on_their_page;
