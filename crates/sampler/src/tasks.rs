@@ -4,10 +4,11 @@
 //! its innermost await, and a record is written when that is another than before. While it does not
 //! move the same record is written again now and then (`policy::task_due`), without following it.
 //! For a lock or semaphore, all of asyncio's tasks are searched for the one inside its
-//! `async with`, which is recorded as well. Where there is none, and for a queue, an Event, a
-//! Condition or a plain future, the task that is to end the wait is recorded. While a request waits
-//! and nothing is known to be in its way, tasks that work for no request are sampled, too, some at
-//! a time.
+//! `async with`, which is recorded as well; so is, for an item of a pool that is entered by
+//! `async with`, a task inside of such a block of the same pool. Where there is none, and for a
+//! queue, an Event, a Condition or a plain future, the task that is to end the wait is recorded.
+//! While a request waits and nothing is known to be in its way, tasks that work for no request are
+//! sampled, too, some at a time.
 //!
 //! What it promises: of `MOST_REPEATS` requests a pass, those not seen for longest first, tasks of
 //! `MOST_FOLLOWED` are followed; one that did not move costs three guarded reads. The search for a
@@ -114,6 +115,12 @@ pub(crate) struct Suspensions {
 struct Holder {
     task: usize,
     how: HolderSource,
+}
+
+impl Holder {
+    fn of(found: Option<usize>, how: HolderSource) -> Holder {
+        found.map_or(NOBODY, |task| Holder { task, how })
+    }
 }
 
 const NOBODY: Holder = Holder { task: 0, how: HolderSource::None };
@@ -319,6 +326,22 @@ impl Suspensions {
         None
     }
 
+    /// Lists the tasks that are searched, from where the last search ended. Those of open requests
+    /// first: they are the likely ones, and known without the set.
+    fn list(&mut self, stacks: &mut PythonStacks, open: &[OpenRequest]) {
+        self.tasks.clear();
+        let own = open.iter().map(|r| r.task).filter(|task| is_of_python(*task));
+        self.tasks.extend(own.map(|task| task as usize));
+        self.tasks.truncate(MOST_TASKS);
+        let set = TASKS.load(Ordering::Relaxed);
+        if set != 0 {
+            stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
+        }
+        self.tasks.truncate(2 * MOST_TASKS);
+        let first = self.search_at % self.tasks.len().max(1);
+        self.tasks.rotate_left(first);
+    }
+
     /// The task that holds what `waiter` awaits or is to end its wait; recorded itself. `NOBODY`:
     /// not known, or not asked now.
     fn find_holder(
@@ -337,36 +360,30 @@ impl Suspensions {
         }
         let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
         let may_end = now >= self.enders_from_ns;
-        if now < self.search_from_ns || self.asked.len() >= MOST_LOCKS || !held && !may_end {
+        let enters = waiter.entered != 0;
+        let may_search = held || enters || may_end;
+        if now < self.search_from_ns || self.asked.len() >= MOST_LOCKS || !may_search {
             return NOBODY;
         }
         let began_ns = world.thread_cpu_ns();
-        self.tasks.clear();
-        // Those of open requests first: they are the likely ones, and known without the set.
-        let own = open.iter().map(|r| r.task).filter(|task| is_of_python(*task));
-        self.tasks.extend(own.map(|task| task as usize));
-        self.tasks.truncate(MOST_TASKS);
-        let set = TASKS.load(Ordering::Relaxed);
-        if set != 0 {
-            stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
-        }
-        self.tasks.truncate(2 * MOST_TASKS);
-        let first = self.search_at % self.tasks.len().max(1);
-        self.tasks.rotate_left(first);
+        self.list(stacks, open);
         let own = [waiter.task, request.task as usize];
-        let mut inside = None;
+        let (lock, by) = (waiter.lock, waiter.ended_by);
+        let mut holder = NOBODY;
         if held {
-            inside = self.first_of(world, |some| stacks.task_holding(waiter.lock, some));
+            let found = self.first_of(world, |some| stacks.task_holding(lock, some));
+            holder = Holder::of(found, HolderSource::WithBlock);
         }
-        let holder = match inside {
-            Some(task) => Holder { task, how: HolderSource::WithBlock },
-            None if !may_end => NOBODY,
-            None => self
-                .first_of(world, |some| {
-                    stacks.task_to_end(waiter.lock, waiter.ended_by, &own, some)
-                })
-                .map_or(NOBODY, |task| Holder { task, how: HolderSource::Refers }),
-        };
+        if holder.task == 0 && enters {
+            // One of several that have an item: which of them the wait is for is not known.
+            let found =
+                self.first_of(world, |some| stacks.task_with_item(waiter.entered, lock, some));
+            holder = Holder::of(found, HolderSource::Refers);
+        }
+        if holder.task == 0 && may_end {
+            let found = self.first_of(world, |some| stacks.task_to_end(lock, by, &own, some));
+            holder = Holder::of(found, HolderSource::Refers);
+        }
         if holder.how != HolderSource::WithBlock && may_end {
             self.enders_from_ns = now + ASK_ENDER_NS * self.tasks.len() as u64;
         }

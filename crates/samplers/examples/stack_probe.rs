@@ -509,6 +509,22 @@ pub extern "C" fn probe_task_holding(lock: usize, set: usize) -> usize {
     stacks.task_holding(lock, &tasks).unwrap_or(0)
 }
 
+/// The task of a set of weak references that has an item of the pool that a suspended task waits
+/// for while it enters a block, or 0.
+#[no_mangle]
+pub extern "C" fn probe_task_with_item(task: usize, set: usize) -> usize {
+    let (mut tasks, mut found) = (Vec::new(), Vec::new());
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut() else { return 0 };
+    stacks.begin_pass();
+    stacks.tasks_in(set, 512, &mut tasks);
+    if stacks.suspended(task, 1, &mut found).is_err() {
+        return 0;
+    }
+    let item = found.pop().filter(|one| one.entered != 0);
+    item.and_then(|one| stacks.task_with_item(one.entered, one.lock, &tasks)).unwrap_or(0)
+}
+
 /// Starts the flood.
 #[no_mangle]
 pub extern "C" fn probe_storm_start() {

@@ -71,8 +71,12 @@ const OF_NOTICE: &[Source<Ask>] = &[
 ];
 
 /// Which task has what a library hands out.
-const OF_LIBRARY: &[Source<Ask>] =
-    &[(Inference::TaskWaker, of_woken), (Inference::SameCode, of_same_code)];
+const OF_LIBRARY: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
+    (Inference::TaskHolder, of_samples),
+    (Inference::FellowsHolder, of_fellow),
+    (Inference::SameCode, of_same_code),
+];
 
 /// Which task or thread is to fulfil a future of the program's own.
 const OF_FUTURE: &[Source<Ask>] = &[

@@ -49,7 +49,9 @@ pub struct Suspended {
     pub kind: AwaitKind,
     /// Address of the lock, queue, Event or plain future awaited, 0 none.
     pub lock: usize,
-    /// Methods of that object by which another task ends the wait; none when none is known.
+    /// Address of the object that is entered by `async with`, whose `__aenter__` awaits, 0 none.
+    pub entered: usize,
+    /// Methods of the awaited object by which another task ends the wait; none when none is known.
     pub ended_by: &'static [&'static str],
     /// A descriptor the await is about: of the only socket behind the object that awaits;
     /// `UNKNOWN_PEER` for a connection of uvloop's.
@@ -129,12 +131,14 @@ impl PythonStacks {
         };
         self.vouch(&chain.frames);
         let frames = &chain.frames;
+        let entered = if chain.is_greenlet { 0 } else { self.entered(frames) };
         let mut shown = Vec::with_capacity(frames.len());
         self.emit(frames.len(), MOST_FRAMES, true, &mut shown)?;
         Ok(Suspended {
             task: chain.task,
             kind: found.kind,
             lock: found.lock,
+            entered,
             ended_by: found.by,
             fd: found.fd,
             timeout_ns: found.timeout_ns,

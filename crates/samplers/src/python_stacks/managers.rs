@@ -113,7 +113,7 @@ impl PythonStacks {
     }
 
     /// The code of a function that is an `__exit__` or `__aexit__`.
-    fn code_of_exit(&mut self, function: usize) -> Option<usize> {
+    pub(super) fn code_of_exit(&mut self, function: usize) -> Option<usize> {
         let kind = self.objects.type_of(&self.mem, &self.layout, function);
         kind.filter(|kind| kind.sort == Sort::Function)?;
         let code = self.mem.word(function.wrapping_add(self.layout.function_code)).ok()?;

@@ -56,6 +56,7 @@ mod nested;
 mod objects;
 mod one_stack;
 mod own_memory;
+mod pool_holder;
 mod published;
 mod reader;
 mod references;
