@@ -21,7 +21,8 @@ pub(crate) fn for_long(cx: &Context<'_>, claim: &Claim, segment: &Segment<'_>) -
 }
 
 /// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most,
-/// and to begin the next one takes a CPU: time without one in between belongs to it.
+/// and to begin the next one takes a CPU: time without one in between belongs to it. So do waits of
+/// which samples saw only the moments in between (`asks_throughout`).
 pub(crate) fn answer(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u64, Claim)> {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
@@ -33,7 +34,12 @@ pub(crate) fn answer(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u64, Cl
             return Vec::new();
         }
         let near = |i: usize| all[i].state == State::Ready && is_between_asks(&all, i, &asks);
-        (0..all.len()).filter(|i| asks(&all[*i]) || near(*i)).map(|i| all[i]).collect()
+        let row = asks_throughout(cx, &all, &asks);
+        let within = |s: &Segment<'_>| {
+            s.state != State::Run && row.iter().any(|(a, b)| *a <= s.from_ns && s.to_ns <= *b)
+        };
+        let belongs = |i: usize| asks(&all[i]) || near(i) || within(&all[i]);
+        (0..all.len()).filter(|i| belongs(*i)).map(|i| all[i]).collect()
     };
     let saw = |tid: &&u32| cx.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
     let mut threads: Vec<u32> = cx.capture.samples.keys().filter(saw).copied().collect();
@@ -65,6 +71,43 @@ fn is_watched(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
         )
     };
     wait.exact || wait.ns() <= thresholds::sample_valid_ns() || before().last().is_some_and(gil)
+}
+
+/// Stretches in which a thread did nothing but ask for the GIL: waits and times without a CPU, with
+/// hardly any running in between, where some sample found it asking, none at another wait, and all
+/// at one place. On a crowded machine a thread that asks every 5 ms is mostly found about to ask
+/// again, and a wait that no sample hit says nothing by itself. From the first such sample to the
+/// last.
+fn asks_throughout(
+    cx: &Context<'_>,
+    all: &[Segment<'_>],
+    asks: &impl Fn(&Segment<'_>) -> bool,
+) -> Vec<(u64, u64)> {
+    let links = |s: &Segment<'_>| match s.state {
+        State::Ready => true,
+        State::Run => s.exact && s.ns() < thresholds::asking_ns(),
+        State::Wait => {
+            use WaitKind::{Gil, Running, Unknown};
+            s.exact && matches!(s.wait(), Gil | Running | Unknown)
+        }
+        State::Unknown => false,
+    };
+    let mut out = Vec::new();
+    for row in all.split(|s| !links(s)).filter(|row| row.iter().any(asks)) {
+        let (Some(first), Some(last)) = (row.first(), row.last()) else { continue };
+        let seen = cx.samples_in(first.tid, first.from_ns, last.to_ns);
+        let (Some(from), Some(to)) = (seen.first(), seen.last()) else { continue };
+        let alike = |s: &Sample| {
+            matches!(s.wait, WaitKind::Gil | WaitKind::Running) && s.stack == from.stack
+        };
+        if from.stack == 0 || !seen.iter().all(alike) {
+            continue;
+        }
+        let begin = row.iter().rev().find(|s| s.from_ns <= from.t_ns).unwrap_or(first);
+        let end = row.iter().find(|s| s.to_ns >= to.t_ns).unwrap_or(last);
+        out.push((begin.from_ns, end.to_ns));
+    }
+    out
 }
 
 /// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running

@@ -47,6 +47,33 @@ fn of_a_request_that_waits_for_the_gil_to_be_taken_up_it_is_who_held_it_longest(
     assert_eq!(culprit.function, "crunch", "{}", to_text(&verdict));
 }
 
+/// On a crowded machine `WAITER` wakes late and asks again at once: in most samples it is about to
+/// ask, or none hit the wait. Two found it asking, at the end. `seen`: what all the others saw.
+fn crowded(seen: format::wait::WaitKind, run_ms: u64) -> Capture {
+    let mut made = late();
+    let reads = made.samples[&WAITER][0].stack;
+    let asks: Vec<(u64, u64)> = (0..40).map(|i| (i * 10, i * 10 + 10 - run_ms)).collect();
+    off(&mut made, WAITER, &asks);
+    off(&mut made, NEXT, &[(0, 9000)]);
+    made.samples.remove(&WAITER);
+    also_seen(&mut made, WAITER, (5..350).step_by(60), seen, reads);
+    also_seen(&mut made, WAITER, [365, 385].into_iter(), Gil, reads);
+    for sample in made.samples.get_mut(&WAITER).expect("seen") {
+        sample.gil_holder = if sample.wait == Gil { HOLDER } else { 0 };
+    }
+    made
+}
+
+#[test]
+fn a_thread_that_does_nothing_but_ask_waited_all_the_while() {
+    let cause = |made: &Capture| diagnose(made, |_| 300 * MS).findings[0].cause.text();
+    let made = crowded(Running, 0);
+    assert_eq!(cause(&made), "gil-wait", "{}", to_text(&diagnose(&made, |_| 300 * MS)));
+    // It worked in between, or was seen to wait for something else.
+    assert_ne!(cause(&crowded(Running, 4)), "gil-wait");
+    assert_ne!(cause(&crowded(SocketRead, 0)), "gil-wait");
+}
+
 #[test]
 fn one_reading_at_the_hand_over_says_nothing_of_segments_without_a_sample() {
     let mut made = late();
