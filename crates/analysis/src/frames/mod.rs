@@ -29,6 +29,8 @@ pub struct Frames<'c> {
     polling: HashMap<u32, &'c Sample>,
     /// Console scripts: their module calls the program, and is nobody's code.
     launchers: HashSet<&'c str>,
+    /// The checkout that dashcam was built from, if a native program was built with it.
+    checkout: Option<&'c str>,
     /// The owners of the files that were asked about: rules ask for each frame of each sample.
     owners: RefCell<HashMap<String, Owner>>,
     /// Stacks of threads whose requests are on an event loop (`servers`).
@@ -42,7 +44,7 @@ impl<'c> Frames<'c> {
     pub fn new(capture: &'c Capture) -> Frames<'c> {
         let (asks_sqlite, polls_a_lock) = (HashSet::new(), HashSet::new());
         let owners = RefCell::default();
-        let launchers = launchers(capture);
+        let (launchers, checkout) = (launchers(capture), checkout(capture));
         let (loops, serving) = (stacks_of_loops(capture), RefCell::default());
         let polling = HashMap::new();
         let mut frames = Frames {
@@ -51,6 +53,7 @@ impl<'c> Frames<'c> {
             polls_a_lock,
             polling,
             launchers,
+            checkout,
             owners,
             loops,
             serving,
@@ -189,6 +192,9 @@ impl<'c> Frames<'c> {
         let under = |dirs: &[String]| dirs.iter().any(|dir| is_under(file, dir));
         if is_under(file, package) {
             Owner::Dashcam
+        } else if self.checkout.is_some_and(|root| is_source_of(file, root)) {
+            // It carries the program's futures, as their runtime does.
+            Owner::Runtime
         } else if is_generated(file) || file == "?" {
             Owner::Runtime
         } else if let Some(owner) = native_owner(file) {
@@ -418,6 +424,27 @@ fn is_offset(frame: &Frame<'_>) -> bool {
     let hex = frame.function.rsplit_once("+0x").map(|(_, hex)| hex);
     frame.line == 0
         && hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// The checkout of dashcam that a native program was built with: crates that come from a folder
+/// have no package's name in their path, and would be the program's own.
+fn checkout(capture: &Capture) -> Option<&str> {
+    const CRATES: [(&str, &str); 2] = [
+        ("dashcam::", "/crates/dashcam/src/"),
+        ("dashcam_tracing::", "/crates/tracing-layer/src/"),
+    ];
+    capture.codes.iter().find_map(|code| {
+        let (function, file) = (capture.name(code.function), capture.name(code.file));
+        let function = function.trim_start_matches(['<', '&']);
+        let mut crates = CRATES.iter().filter(|(name, _)| function.starts_with(name));
+        crates.find_map(|(_, folder)| Some(file.split_once(folder)?.0))
+    })
+}
+
+/// Whether a file is a source of one of the crates in a checkout, not of an example or a test.
+fn is_source_of(file: &str, checkout: &str) -> bool {
+    let inside = file.strip_prefix(checkout).and_then(|rest| rest.strip_prefix("/crates/"));
+    inside.and_then(|rest| rest.split('/').nth(1)) == Some("src")
 }
 
 /// Console scripts: installed beside the packages (`/venv/bin/gunicorn`), and nothing but a

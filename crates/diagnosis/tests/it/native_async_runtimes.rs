@@ -92,3 +92,27 @@ fn a_task_that_calls_a_peer_keeps_its_worker() {
     assert!(first.summary.starts_with("rates.rs:9 fetch() kept the event loop for 499 ms"));
     assert!(first.advice.contains("spawn_blocking"), "{}", first.advice);
 }
+
+/// Where such a call is reached from, if a future of dashcam's carries the task; `sources`: where
+/// its crates were built from.
+fn reached_from(sources: &str) -> Vec<String> {
+    let mut made = suspended();
+    let poll = "<dashcam_tracing::instrument::Watched<F> as core::future::future::Future>::poll";
+    let carries = format!("{sources}/crates/tracing-layer/src/instrument.rs");
+    let polls = format!("{sources}/crates/sys/src/process/waker.rs");
+    let view = ("view", "/srv/billy/src/main.rs", 4);
+    let fetch = ("fetch", "/srv/billy/src/rates.rs", 9);
+    let inner =
+        [(poll, carries.as_str(), 80), ("sys::process::polled", polls.as_str(), 24), view, fetch];
+    let blocks = worker(&mut made, &inner);
+    seen(&mut made, TID, &[]);
+    also_seen(&mut made, TID, (5..495).step_by(10), SocketRead, blocks);
+    judge(&made).findings[0].path.clone()
+}
+
+#[test]
+fn crates_of_dashcam_that_come_from_a_checkout_are_nobodys_code() {
+    let path = reached_from("/srv/vendor/dashcam");
+    assert!(path.iter().any(|call| call.contains("view")), "{path:?}");
+    assert!(!path.iter().any(|call| call.contains("poll")), "{path:?}");
+}
