@@ -45,8 +45,10 @@ pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi:
 }
 
 /// A function's attributes, for code that reads them past `tp_getattro`, as pydoc does:
-/// `object.__getattribute__(function, "__doc__")`. Not `__module__`, which is the type's own.
-const OF_FUNCTIONS: [&CStr; 12] = [
+/// `object.__getattribute__(function, "__doc__")`. Not `__module__`, which is the type's own. Those
+/// that a later Python added are not found on an earlier one, as on its functions.
+const OF_FUNCTIONS: [&CStr; 13] = [
+    c"__annotate__",
     c"__annotations__",
     c"__builtins__",
     c"__closure__",

@@ -8,7 +8,7 @@ from operations import OPERATIONS
 
 # More than any list of freed objects, or table of kept ones, grows by in the second half.
 REPEATED = 400
-NOISE = 40
+NOISE = 8
 COUNTED = """
     def raises(*args, **kwargs): raise LookupError
     def set_up_faults():

@@ -328,7 +328,11 @@ impl Hook {
             ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
             let name = match kind.is_null() {
                 true => ffi::PyUnicode_FromStringAndSize(null(), 0),
-                false => ffi::PyObject_GetAttrString(kind, c"__name__".as_ptr()),
+                // A str made for this call would stay in CPython's cache of types' attributes.
+                false => ffi::PyObject_GetAttr(
+                    kind,
+                    word!(Python::assume_attached(), "__name__").as_ptr(),
+                ),
             };
             let answer = match name.is_null() {
                 true => null_mut(),
