@@ -27,6 +27,8 @@ from dashcam.reading import open as open_capture
 if TYPE_CHECKING:
     import duckdb
 
+    from dashcam._reader import Table
+
 FINE, USAGE, UNREADABLE = 0, 2, 3
 # A table takes the widths of its columns from this many rows; it is printed in parts of as many.
 PART = 1000
@@ -35,18 +37,55 @@ PART = 1000
 def connect(capture: Capture | str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection that sees the tables of a capture (or of the one at a path) and nothing
     else. Raises ImportError without duckdb, CaptureError for a file that is no capture."""
+    return connected(capture if isinstance(capture, Capture) else open_capture(capture), None)
+
+
+def connected(capture: Capture, query: str | None) -> duckdb.DuckDBPyConnection:
+    """As `connect`; if a query is given, only for this one."""
     import duckdb
 
-    opened = capture if isinstance(capture, Capture) else open_capture(capture)
     connection = duckdb.connect(":memory:")
-    for name, table in opened.tables.items():
-        connection.register(name, table)
     # A progress bar would appear among the result's rows.
     for setting in ("enable_progress_bar = false", "python_enable_replacements = false",
                     "enable_external_access = false", "autoinstall_known_extensions = false",
                     "autoload_known_extensions = false", "lock_configuration = true"):
         connection.execute(f"SET {setting}")
+    # Before the tables are there: later DuckDB names what they are views of.
+    names = capture.tables if query is None else names_in(connection, query) or capture.tables
+    for name, table in capture.tables.items():
+        rows = Rows(table)
+        connection.register(name, rows)
+        if rows.taken and name in names:
+            connection.execute(f'CREATE TABLE copied AS FROM "{name}"')
+            connection.unregister(name)
+            connection.execute(f'ALTER TABLE copied RENAME TO "{name}"')
     return connection
+
+
+class Rows:
+    """A table, and whether its rows were asked for. DuckDB up to 1.4, the last for Python 3.9, takes
+    the rows when the table is registered and can read them once: such a table is copied."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.taken = False
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.table.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        self.taken = True
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def names_in(connection: duckdb.DuckDBPyConnection, query: str) -> set[str]:
+    """The tables that a query names; none if it is no single query."""
+    import duckdb
+
+    try:
+        return {name.lower() for name in connection.get_table_names(query)}
+    except duckdb.Error:
+        return set()
 
 
 def main(words: list[str]) -> int:
@@ -69,7 +108,7 @@ def main(words: list[str]) -> int:
     for what in capture.damage:
         tell(f"{path}: {what}; the query runs on the rest")
     try:
-        answer = connect(capture).execute(query)
+        answer = connected(capture, query).execute(query)
         if answer is None:
             tell(f"sql: found {query!r}, wanted a query, like \"select name, count(*) from requests group by name\"")
             return USAGE

@@ -16,6 +16,7 @@ from typing import Any
 import limited
 import pytest
 from conftest import DASHCAM, Bench
+from dashcam.sql import connect
 from test_captures_open_as_tables import DOCS, capture_path
 
 __all__ = ["capture_path"]
@@ -82,6 +83,16 @@ def test_a_table_csv_and_json_hold_the_same(capture_path: Path) -> None:
     lines = ask(capture_path, query).stdout.splitlines()
     assert lines[0].split() == ["name", "n", "last"] and set(lines[1]) == {"-", " "}
     assert lines[2].split() == ["GET", "/checkout", "80", rows[0]["last"]]
+
+
+def test_a_table_is_read_as_often_as_a_query_and_a_connection_need(capture_path: Path) -> None:
+    twice = "select (select count(*) from requests) + (select count(*) from REQUESTS) as n"
+    assert json.loads(ask(capture_path, "--json", twice).stdout) == [{"n": 320}]
+    assert json.loads(ask(capture_path, "--json", f"select 1; {twice}").stdout) == [{"n": 320}]
+    assert len(json.loads(ask(capture_path, "--json", "describe requests").stdout)) > 5
+    connection = connect(capture_path)
+    for _ in range(2):
+        assert connection.execute(twice).fetchall() == [(320,)]
 
 
 def test_no_rows_have_a_head_all_the_same(capture_path: Path) -> None:
