@@ -58,27 +58,27 @@ class Fleet:
         self._engine = open_engine(engine, self._source)
         self._chosen = self._stored(span)
         if where is not None:
-            named = self._engine.view("chosen", self._chosen.captures, where)
-            self._chosen = questions.where(self._chosen, named)._replace(rollups=self._counts(where))
+            named = self._engine.view("chosen", self._chosen.tables.captures, where)
+            self._chosen = questions.where(self._chosen, named, self._counts(where))
         self._kept: questions.Asked | None = None
         self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
         """The tables as Ibis expressions: `captures`, `findings`, `requests`, `parts`, `rollups`,
         `refused`; each row once, after the filters."""
 
-    def _stored(self, span: questions.Span) -> questions.Tables:
+    def _stored(self, span: questions.Span) -> questions.Chosen:
         found = {name: self._engine.stored(name) for name in NAMES}
         if self._source.live is not None:
             live = self._engine.stored("live")
             for name in ("captures", "rollups", "refused"):
                 found[name] = found[name].semi_join(live, "uri")
         for name in ("captures", *questions.OF_CAPTURES):
-            found[name] = questions.chosen(found[name], span)
+            found[name] = questions.spanned(found[name], span)
         found["rollups"] = questions.counted(found["rollups"], span)
-        return questions.newest(questions.Tables(**found), self._engine.rules())
+        return questions.chosen(questions.Tables(**found), self._engine)
 
     def _counts(self, where: str) -> ir.Table:
         """The counts that fulfil a condition over captures."""
-        rollups = self._chosen.rollups
+        rollups = self._chosen.tables.rollups
         try:
             return self._engine.view("chosen_counts", rollups, where)
         except ValueError:

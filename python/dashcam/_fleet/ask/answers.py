@@ -85,7 +85,8 @@ class Shown(NamedTuple):
 
 def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | None) -> Why:
     """Groups ranked by excess, with intervals."""
-    totals, hosts = _totals(all_)
+    seen = versions_seen(all_)
+    totals, hosts = _totals(all_, seen)
     represented_ns = totals["excess_ns"] - (totals["not_captured_ns"] or 0.0)
     groups = questions.rows(questions.ranked(all_, by))
     groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
@@ -96,7 +97,6 @@ def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | Non
     worst = {_key(row, by): row for row in questions.rows(questions.worst(shown, by))}
     versions = _listed(questions.rows(questions.touched(shown, by, "version")), by, "version")
     requests = _listed(questions.rows(questions.touched(shown, by, "request")), by, "request")
-    seen = versions_seen(all_)
     tail = tails.tails(all_, groups[:top]) if by == questions.CAUSE else {}
     found = []
     for rank, key in enumerate([_key(row, by) for row in groups[:top]], start=1):
@@ -197,10 +197,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _totals(all_: questions.Asked) -> tuple[Row, list[Row]]:
+def _totals(all_: questions.Asked, seen: dict[str, list[Row]]) -> tuple[Row, list[Row]]:
     hosts = questions.rows(questions.totals(all_))
     counted = questions.rows(questions.counts(all_))
-    seen = versions_seen(all_)
     by_service: dict[str, set[str]] = {}
     for row in [*hosts, *counted]:
         by_service.setdefault(row["service"], set()).add(row["host"])

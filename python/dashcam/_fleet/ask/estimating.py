@@ -40,18 +40,18 @@ def unix_micros(time: datetime.datetime) -> int:
     raise NotImplementedError(time)
 
 
-def strata(rollups: ir.Table) -> ir.Table:
-    """What was counted in each stratum. A missing version or name is an empty text, which joins."""
-    once = rollups.distinct(on=list(COUNTED), keep="first")
+def strata(once: ir.Table) -> ir.Table:
+    """What was counted in each stratum, from counts that are there once. A missing version or name
+    is an empty text, which joins."""
     keyed = once.mutate(version=once.version.fill_null(""), request=once.request.fill_null(""), hour=_hour(once.hour_utc.epoch_seconds()))
     return keyed.group_by(list(STRATUM)).agg(**{name: keyed[name].sum().cast("int64") for name in SUMS})
 
 
-def own(requests: ir.Table, captures: ir.Table, process: tuple[str, ...]) -> ir.Table:
+def own(requests: ir.Table, captures: ir.Table, keys: tuple[str, ...], process: tuple[str, ...]) -> ir.Table:
     """Slow requests with their stratum; a request that is in several captures is taken from the one
-    that has most of it."""
-    known = captures.select("capture_id", "capture", "captured_utc", "version", *process)
-    found = requests.select("capture_id", "request_id", "begin_utc", "duration_ns", "excess_ns", "is_open", request="name").join(known, "capture_id")
+    that has most of it. `keys`: what a request has in common with its capture."""
+    known = captures.select("capture_id", "rules_version", "capture", "captured_utc", "version", *process)
+    found = requests.select(*keys, "request_id", "begin_utc", "duration_ns", "excess_ns", "is_open", request="name").join(known, list(keys))
     nth = ibis.row_number().over(
         group_by=[*process, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
     once = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
@@ -82,10 +82,9 @@ def uncaptured(found: ir.Table, all_: ir.Table) -> ir.Table:
     return rest.group_by("service").agg(excess_ns=rest.excess_ns.sum().cast("float64"), slow=rest.slow.sum().cast("int64"))
 
 
-def counts(rollups: ir.Table) -> ir.Table:
-    """What each host of a service counted of each version; how many of its processes there are, and
-    how many have not written their last counts."""
-    once = rollups.distinct(on=list(COUNTED), keep="first")
+def counts(once: ir.Table) -> ir.Table:
+    """What each host of a service counted of each version, from counts that are there once; how many
+    of its processes there are, and how many have not written their last counts."""
     runs = once.group_by(["service", "version", "host", "run"]).agg(
         **{name: once[name].sum().cast("int64") for name in (*SUMS, "captured", "suppressed", "over_quota")},
         has_ended=once.is_last.cast("int64").max(), first_utc=once.from_utc.min(), last_utc=once.to_utc.max())

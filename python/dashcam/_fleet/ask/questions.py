@@ -1,7 +1,7 @@
 """The questions, each written once as Ibis expressions, for DuckDB and Spark.
 
-How it works: `Tables` holds an expression for each table, after the filters. `asked` calculates what
-all questions need, once; the engine keeps it. A question is a few more expressions, whose rows
+How it works: `Tables` holds an expression for each table; `chosen` says which captures are asked
+about. `asked` calculates what all questions need, once; the engine keeps it. A question is a few more expressions, whose rows
 (hundreds, not millions) go to `answers`.
 
 What it promises: a capture counts once, however often it was indexed: the rows by the newest rules
@@ -63,22 +63,38 @@ class Tables(NamedTuple):
     refused: ir.Table
 
 
-def newest(stored: Tables, rules: list[str]) -> Tables:
-    """Each capture once, by the newest rules, and what belongs to it. `rules` are the versions there
-    are, oldest first. Findings and requests may still be there twice."""
+class Chosen(NamedTuple):
+    """Which captures are asked about, each once, by the newest rules."""
+
+    tables: Tables
+    """What belongs to captures may be there twice, and of captures that are not asked about."""
+    keys: tuple[str, ...]
+    """What a row has in common with its capture."""
+    narrow: ir.Table | None
+    """The captures with the columns that questions need, kept; None: not yet."""
+
+
+def chosen(stored: Tables, engine: Engine) -> Chosen:
+    """Each capture once, by the newest rules, and what belongs to it."""
+    narrow = engine.keep("asked_narrow", _narrow(stored.captures))
+    rules = engine.rules(narrow)
+    if len(rules) <= 1 and _is_unique(narrow, narrow.capture_id):
+        # Then the id names the capture: a constant costs less than a second column in every join.
+        own = {name: table.filter(table.rules_version.isin(rules)) for name, table in _of_captures(stored)}
+        return Chosen(stored._replace(**own), ("capture_id",), narrow)
     captures = stored.captures
-    if len(rules) > 1 or not _is_unique(captures, captures.capture_id):
-        age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
-        ordered = captures.mutate(rules_age=age)
-        # A capture grows once, when its sources are added: the whole file is used.
-        nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), ibis.desc("bytes"), "uri"])
-        captures = ordered.mutate(nth=nth).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
-    return where(stored, captures)
+    age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
+    ordered = captures.mutate(rules_age=age)
+    # A capture grows once, when its sources are added: the whole file is used.
+    nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), ibis.desc("bytes"), "uri"])
+    captures = ordered.mutate(nth=nth).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
+    return Chosen(stored._replace(captures=captures), ("capture_id", "rules_version"), None)
 
 
-def once(tables: Tables) -> Tables:
+def once(found: Chosen) -> Tables:
     """Each row once."""
     keys = ["capture_id", "rules_version"]
+    tables = _with_captures(found)
     return tables._replace(findings=tables.findings.distinct(on=[*keys, "rank"], keep="first"),
                            requests=tables.requests.distinct(on=[*keys, "request_id"], keep="first"),
                            parts=tables.parts.distinct(on=[*keys, "request_id", "number"], keep="first"),
@@ -86,12 +102,26 @@ def once(tables: Tables) -> Tables:
                            refused=tables.refused.distinct())
 
 
-def where(tables: Tables, captures: ir.Table) -> Tables:
-    """What belongs to these captures."""
-    keys = captures.select("capture_id", "rules_version")
-    on = ["capture_id", "rules_version"]
-    own = {name: getattr(tables, name).semi_join(keys, on) for name in OF_CAPTURES}
-    return tables._replace(captures=captures, **own)
+def where(found: Chosen, captures: ir.Table, rollups: ir.Table) -> Chosen:
+    """Only these of the captures, and these counts."""
+    return found._replace(tables=found.tables._replace(captures=captures, rollups=rollups), narrow=None)
+
+
+def _with_captures(found: Chosen) -> Tables:
+    """The tables without what belongs to other captures."""
+    keys = found.tables.captures.select(*found.keys)
+    own = {name: table.semi_join(keys, list(found.keys)) for name, table in _of_captures(found.tables)}
+    return found.tables._replace(**own)
+
+
+def _of_captures(tables: Tables) -> list[tuple[str, ir.Table]]:
+    """The tables with rows of a capture."""
+    return [(name, getattr(tables, name)) for name in OF_CAPTURES]
+
+
+def _narrow(captures: ir.Table) -> ir.Table:
+    """Captures with the columns that questions need."""
+    return captures.mutate(is_damaged=captures.damage.length() > 0).select(*CAPTURES_KEPT)
 
 
 def _is_unique(table: ir.Table, key: ir.Column) -> bool:
@@ -100,7 +130,7 @@ def _is_unique(table: ir.Table, key: ir.Column) -> bool:
     return bool(counts["rows"] == counts["keys"])
 
 
-def chosen(table: ir.Table, span: Span) -> ir.Table:
+def spanned(table: ir.Table, span: Span) -> ir.Table:
     """What a table has of a span of time and a service. The layout knows days and services: files of
     others are not read."""
     if span.since is not None:
@@ -128,49 +158,70 @@ class Asked(NamedTuple):
     """What questions are asked of: captures and findings with what each costs, kept by the engine,
     and the tables they are from."""
 
-    tables: Tables
+    chosen: Chosen
     captures: ir.Table
     findings: ir.Table
     engine: Engine
     uncaptured: ir.Table | None
     """Excess without a capture by service; None: nothing was counted."""
+    counted: ir.Table | None = None
+    """What processes counted, each row once, without histograms; None: nothing was counted."""
     own: ir.Table | None = None
     """Slow requests, each once, with their stratum; None: nothing was counted."""
     strata: ir.Table | None = None
     """What was counted in each stratum."""
 
+    @property
+    def tables(self) -> Tables:
+        """The tables as they were chosen."""
+        return self.chosen.tables
+
 
 # So much is kept of captures and findings; texts are read for the few that are shown. Engines copy
 # what is kept, and texts cost the most: what a finding has in common with its capture stays there.
-CAPTURES_KEPT = ("capture_id", "uri", "day", "service", "version", "environment", "region", "host", "pid", "started_utc", "captured_utc",
+CAPTURES_KEPT = ("capture_id", "day", "service", "version", "environment", "region", "host", "pid", "started_utc", "captured_utc",
                  "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
-FINDINGS_KEPT = ("capture_id", "rank", "service", "fingerprint", "cause", "confidence", "first_utc", "last_utc", "request", "slow_requests",
-                 "excess_ns")
-OF_CAPTURE = ("capture_id", "version", "environment", "region", "host", "captured_utc")
+FINDINGS_KEPT = ("rank", "service", "fingerprint", "cause", "is_confirmed", "first_utc", "last_utc", "request")
+OF_CAPTURE = ("capture_id", "rules_version", "day", "version", "environment", "region", "host", "captured_utc")
 
 
 # So much of slow requests, of which there are millions.
 OWN_KEPT = ("capture_id", "capture", "request_id", "duration_ns", "excess_ns", "is_open", *estimating.STRATUM)
 
 
-def asked(tables: Tables, engine: Engine) -> Asked:
+def asked(chosen_: Chosen, engine: Engine) -> Asked:
     """Calculates what all questions need once. Captures get a number, and `own_requests` and
     `seen_ns`: slow requests that no other capture has more of, and their excess; `own_ns` and
     `own_slow` are what these stand for (`estimating`). Findings, but for those without a name, get
     `weight_ns`, `seen_ns` and `weight_slow`: their part of it."""
-    keep = engine.keep
-    narrow = tables.captures.mutate(is_damaged=tables.captures.damage.length() > 0).select(*CAPTURES_KEPT)
-    captures = keep("asked_numbered", narrow.mutate(capture=ibis.row_number().over(order_by="capture_id")))
-    shared = keep("asked_shared", _shared(tables.requests, keep("asked_may_share", _may_share(captures))))
-    joined = captures.select("capture_id", "capture", "slow_requests", "excess_ns").left_join(shared, "capture").drop("capture_right")
+    keep, tables = engine.keep, chosen_.tables
+    narrow = chosen_.narrow if chosen_.narrow is not None else keep("asked_narrow", _narrow(tables.captures))
+    captures = engine.numbered("asked_numbered", narrow, "capture", "capture_id")
+    shared = keep("asked_shared", _shared(chosen_, keep("asked_may_share", _may_share(captures))))
+    joined = captures.select(*chosen_.keys, "capture", "slow_requests", "excess_ns").left_join(shared, "capture").drop("capture_right")
     is_alone = joined.shared_requests.isnull()
-    amounts = joined.select("capture_id", "capture", all_slow=joined.slow_requests, all_ns=joined.excess_ns,
+    amounts = joined.select(*chosen_.keys, "capture", all_slow=joined.slow_requests, all_ns=joined.excess_ns,
                             own_requests=is_alone.ifelse(joined.slow_requests, joined.shared_requests).cast("int64"),
                             own_seen_ns=is_alone.ifelse(joined.excess_ns, joined.shared_ns).cast("int64"))
-    amounts, estimated = _estimated(tables, captures, amounts, keep)
+    amounts, estimated = _estimated(chosen_, captures, amounts, keep)
     amounts = keep("asked_amounts", amounts)
-    named = tables.findings.filter(tables.findings.cause != UNKNOWN).select(*FINDINGS_KEPT)
-    priced = named.join(amounts.drop("own_requests"), "capture_id")
+    findings = _priced(chosen_, amounts)
+    if not engine.is_once("findings"):
+        findings = keep("asked_findings", findings)
+        # A capture has fewer findings than that.
+        if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
+            findings = keep("asked_findings_once", findings.distinct())
+    findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
+    own = amounts.select("capture", "own_requests", "own_ns", "own_slow", seen_ns=amounts.own_seen_ns)
+    captures = captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc")
+    return Asked(chosen_, engine.named("asked_captures", captures), engine.named("asked_findings_of_captures", findings), engine, *estimated)
+
+
+def _priced(chosen_: Chosen, amounts: ir.Table) -> ir.Table:
+    """Findings with a name, and what each costs."""
+    found = chosen_.tables.findings
+    found = found.filter(found.cause != UNKNOWN).mutate(is_confirmed=(found.confidence == "confirmed").fill_null(False))
+    priced = found.select(*chosen_.keys, *FINDINGS_KEPT, "slow_requests", "excess_ns").join(amounts.drop("own_requests"), list(chosen_.keys))
     part = priced.excess_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
     part_slow = priced.slow_requests.cast("float64") / priced.all_slow.nullif(0).cast("float64")
     weights = {
@@ -178,45 +229,40 @@ def asked(tables: Tables, engine: Engine) -> Asked:
         "seen_ns": (priced.own_seen_ns.cast("float64") * part).fill_null(0.0),
         "weight_slow": (priced.own_slow * part_slow).fill_null(0.0),
     }
-    others = ("capture_id", "own_ns", "own_seen_ns", "own_slow", "all_ns", "all_slow", "slow_requests")
-    findings = keep("asked_findings", priced.mutate(**weights).drop(*others))
-    # A capture has fewer findings than that.
-    if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
-        findings = keep("asked_findings_once", findings.distinct())
-    findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
-    own = amounts.select("capture", "own_requests", "own_ns", "own_slow", seen_ns=amounts.own_seen_ns)
-    captures = captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc")
-    return Asked(tables, engine.named("asked_captures", captures), engine.named("asked_findings_of_captures", findings), engine, *estimated)
+    return priced.mutate(**weights).select("capture", *FINDINGS_KEPT, "excess_ns", *weights)
 
 
 def _estimated(
-    tables: Tables, captures: ir.Table, amounts: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
-) -> tuple[ir.Table, tuple[ir.Table | None, ir.Table | None, ir.Table | None]]:
-    """What each capture stands for, added to what it has; and what none stands for, slow requests,
-    strata."""
+    chosen_: Chosen, captures: ir.Table, amounts: ir.Table, keep: Callable[[str, ir.Table], ir.Table]
+) -> tuple[ir.Table, tuple[ir.Table | None, ...]]:
+    """What each capture stands for, added to what it has; and what none stands for, counts, slow
+    requests, strata."""
     alone = amounts.mutate(own_ns=amounts.own_seen_ns, own_slow=amounts.own_requests.cast("float64"))
-    [counted] = rows(tables.rollups.agg(rows=tables.rollups.count()))
+    [counted] = rows(chosen_.tables.rollups.agg(rows=chosen_.tables.rollups.count()))
     if not counted["rows"]:
-        return alone, (None, None, None)
-    strata = keep("asked_strata", estimating.strata(tables.rollups))
-    own = keep("asked_own", estimating.own(tables.requests, captures, PROCESS).select(*OWN_KEPT))
+        return alone, (None, None, None, None)
+    rollups = chosen_.tables.rollups
+    once_ = keep("asked_counted", rollups.drop("bucket", "bucket_count").distinct(on=list(estimating.COUNTED), keep="first"))
+    strata = keep("asked_strata", estimating.strata(once_))
+    own = keep("asked_own", estimating.own(chosen_.tables.requests, captures, chosen_.keys, PROCESS).select(*OWN_KEPT))
     seen = keep("asked_seen", estimating.seen(own))
     joined = amounts.left_join(estimating.scaled(seen, strata), "capture").drop("capture_right")
     joined = joined.mutate(own_ns=joined.scaled_ns.fill_null(0.0), own_slow=joined.scaled_count.fill_null(0.0))
     uncaptured = keep("asked_uncaptured", estimating.uncaptured(seen, strata))
-    return joined.drop("scaled_ns", "scaled_count"), (uncaptured, own, strata)
+    return joined.drop("scaled_ns", "scaled_count"), (uncaptured, once_, own, strata)
 
 
 def counts(all_: Asked) -> ir.Table:
     """What all processes counted, by service, version and host."""
-    return estimating.counts(all_.tables.rollups)
+    return estimating.counts(all_.tables.rollups if all_.counted is None else all_.counted)
 
 
-def _shared(requests: ir.Table, may: ir.Table) -> ir.Table:
+def _shared(chosen_: Chosen, may: ir.Table) -> ir.Table:
     """For each capture that may share a slow request with another one of its process: how many of
     its slow requests no other capture has more of, and their excess."""
     # What captures know is not read from the requests, which are many.
-    found = _of(requests, may).select("capture_id", "request_id", "duration_ns", "excess_ns").join(may, "capture_id")
+    keys = list(chosen_.keys)
+    found = _of(chosen_.tables.requests, may).select(*keys, "request_id", "duration_ns", "excess_ns").join(may, keys)
     nth = ibis.row_number().over(
         group_by=[*PROCESS, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
     own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
@@ -228,14 +274,25 @@ def _shared(requests: ir.Table, may: ir.Table) -> ir.Table:
 def _may_share(captures: ir.Table) -> ir.Table:
     """Captures of which a later one of the process has slow requests that began before the earlier
     one was made; both."""
-    known = captures.select("capture_id", "capture", "captured_utc", "first_slow_utc", *PROCESS)
+    # Rows are put in order by one number instead of the texts that name a process.
+    process = captures.group_by(list(PROCESS)).agg(process=captures.capture.min())
+    of_process = captures.left_join(process, list(PROCESS))
+    known = of_process.select("capture_id", "capture", "process", "captured_utc", "first_slow_utc")
     order = ["captured_utc", "capture_id"]
-    before = ibis.window(group_by=list(PROCESS), order_by=order, preceding=(None, 1))
-    after = ibis.window(group_by=list(PROCESS), order_by=order, following=(1, None))
-    earlier = known.captured_utc.max().over(before)
+    after = ibis.window(group_by="process", order_by=order, following=(1, None))
+    earlier = known.captured_utc.lag().over(ibis.window(group_by="process", order_by=order))
     later = known.first_slow_utc.min().over(after)
     is_shared = (known.first_slow_utc < earlier).fill_null(False) | (later <= known.captured_utc).fill_null(False)
-    return known.mutate(is_shared=is_shared).filter(lambda t: t.is_shared).select("capture_id", "capture", "captured_utc", *PROCESS)
+    shared = known.mutate(is_shared=is_shared).filter(lambda t: t.is_shared)
+    return captures.semi_join(shared, "capture").select("capture_id", "rules_version", "capture", "day", "captured_utc", *PROCESS)
+
+
+def parts(all_: Asked) -> ir.Table:
+    """Parts of slow requests, by the rules that captures are judged by; also of captures that are
+    not asked about."""
+    own = all_.tables.parts
+    keys = list(all_.chosen.keys)
+    return own if len(keys) == 1 else own.semi_join(all_.tables.captures.select(*keys), keys)
 
 
 def of_captures(all_: Asked, captures: ir.Table) -> Asked:
@@ -245,7 +302,7 @@ def of_captures(all_: Asked, captures: ir.Table) -> Asked:
 
 def within(all_: Asked, span: Span) -> Asked:
     """What is of a span of time."""
-    return of_captures(all_, chosen(all_.captures, span))
+    return of_captures(all_, spanned(all_.captures, span))
 
 
 def totals(all_: Asked) -> ir.Table:
@@ -286,7 +343,7 @@ def by_host(all_: Asked, by: tuple[str, ...]) -> ir.Table:
 def groups(all_: Asked, by: tuple[str, ...]) -> ir.Table:
     """The groups with what they touched."""
     found = all_.findings
-    confirmed = (found.confidence == "confirmed").ifelse(found.capture, ibis.null("int64"))
+    confirmed = found.is_confirmed.ifelse(found.capture, ibis.null("int64"))
     return found.group_by(list(by)).agg(
         excess_ns=found.weight_ns.sum(), slow=found.weight_slow.sum(), captures=found.capture.nunique(), hosts=found.host.nunique(),
         causes=found.fingerprint.nunique(), confirmed=confirmed.nunique(),
@@ -313,7 +370,8 @@ def of_groups(all_: Asked, by: tuple[str, ...], groups: list[dict[str, Any]]) ->
     for column in by:
         values = {row[column] for row in groups}
         is_named = found[column].isin(sorted(values - {None}))
-        found = found.filter(is_named | found[column].isnull() if None in values else is_named.fill_null(False))
+        # As it is, an engine reads only what may fulfil it: without a function around.
+        found = found.filter(is_named | found[column].isnull() if None in values else is_named)
     return all_._replace(findings=all_.engine.keep("asked_groups", found if groups else found.limit(0)))
 
 
@@ -347,7 +405,9 @@ def cells(all_: Asked, most: int) -> ir.Table:
     found = all_.findings
     hour = (found.captured_utc.epoch_seconds().cast("float64") / estimating.HOUR_SECONDS).floor().cast("int64")
     keys = [*CAUSE, "host", "version", "hour"]
-    named = found.mutate(hour=hour).join(all_.captures.select("capture", "uri"), "capture")
+    keys_of_capture = list(all_.chosen.keys)
+    uris = all_.captures.select("capture", *keys_of_capture).join(all_.tables.captures.select(*keys_of_capture, "uri"), keys_of_capture)
+    named = found.mutate(hour=hour).join(uris.select("capture", "uri"), "capture")
     nth = ibis.row_number().over(group_by=keys, order_by=[ibis.desc("seen_ns"), "uri"])
     sums = named.mutate(nth=nth).group_by(keys)
     ranked = sums.agg(excess_ns=lambda t: t.weight_ns.sum(), uri=lambda t: t.uri.max(where=t.nth == 0))
@@ -370,19 +430,30 @@ def incidents(all_: Asked) -> ir.Table:
 
 def _whole(all_: Asked, found: ir.Table) -> ir.Table:
     """Findings with all of their columns and the file of their capture."""
-    priced = all_.engine.keep("asked_priced", found.select("capture_id", "rank", "seen_ns"))
-    whole = _of(all_.tables.findings, priced).join(priced, ["capture_id", "rank"]).distinct(on=["capture_id", "rank"], keep="first")
-    return whole.join(all_.captures.select("capture_id", "uri"), "capture_id")
+    priced = all_.engine.keep("asked_priced", found.select("capture_id", "rules_version", "day", "service", "rank", "seen_ns"))
+    keys = list(all_.chosen.keys)
+    uris = _of(all_.tables.captures, priced).select(*keys, "uri")
+    whole = _of(all_.tables.findings, priced).join(priced.select(*keys, "rank", "seen_ns"), [*keys, "rank"])
+    return whole.join(uris, keys).distinct(on=["capture_id", "rank"], keep="first")
 
 
-# So many captures are named in a query: engines then read little of the others. More are joined.
-NAMED_MAX = 1000
+# So many captures are named in a query: engines then read little of the others. To join more costs
+# less: 0.22 s of CPU instead of 0.35 s for 708 captures of 350,000.
+NAMED_MAX = 64
+# So many folders are named beside them: files of others are not opened.
+FOLDERS_MAX = 64
 
 
 def _of(table: ir.Table, captures: ir.Table) -> ir.Table:
     """The rows of captures, and of others if these are many."""
-    ids = captures.select("capture_id").distinct().limit(NAMED_MAX + 1).to_pyarrow()["capture_id"].to_pylist()
-    return table.filter(table.capture_id.isin(sorted(ids))) if 0 < len(ids) <= NAMED_MAX else table
+    named = captures.select("capture_id", "day", "service").distinct().limit(NAMED_MAX + 1).to_pyarrow().to_pylist()
+    if not 0 < len(named) <= NAMED_MAX:
+        return table
+    table = table.filter(table.capture_id.isin(sorted({row["capture_id"] for row in named})))
+    folders = sorted({(row["day"], row["service"]) for row in named})
+    if len(folders) > FOLDERS_MAX:
+        return table
+    return table.filter(ibis.or_(*((table.day == day) & (table.service == service) for day, service in folders)))
 
 
 def rows(expression: Any) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def tails(all_: questions.Asked, causes: list[dict[str, Any]]) -> dict[tuple[str
         counted[row["service"]][row["bucket"]] += row["count"]
     moved: dict[tuple[str, str], list[Move]] = {}
     names = sorted({row["fingerprint"] for row in causes})
-    for row in questions.rows(moves(all_.tables.parts, all_.own, all_.strata, names)):
+    for row in questions.rows(moves(questions.parts(all_), all_.own, all_.strata, names)):
         moved.setdefault((row["service"], row["fingerprint"]), []).append(Move(row["bucket"], row["shorter"], row["count"]))
     found = {}
     for key in ((row["service"], row["fingerprint"]) for row in causes):

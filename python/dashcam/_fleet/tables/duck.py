@@ -55,6 +55,8 @@ class DuckDb(Engine):
         """What `view` named, for queries."""
         self.queries: duckdb.DuckDBPyConnection | None = None
         """The connection of queries, once there was one."""
+        self.once: set[str] = set()
+        """Tables with one file in each folder, which has each row once (`store`)."""
         tables = source.tables
         if isinstance(tables, Path) and _is_small(tables):
             for table in schema.TABLES:
@@ -62,7 +64,10 @@ class DuckDb(Engine):
         elif isinstance(tables, Path) and not SIGNS & set(str(tables.resolve())):
             self.connection.execute("SET allowed_directories = [?]", [f"{tables.resolve()}/"])
             for table in schema.TABLES:
-                _read(self.connection, tables.resolve(), table)
+                files = store.listed(tables.resolve(), table.name)
+                _read(self.connection, tables.resolve(), table, files)
+                if len({os.path.dirname(file) for file in files}) == len(files):
+                    self.once.add(table.name)
         else:
             _register(self.connection, tables)
         self._lock(self.connection)
@@ -91,6 +96,14 @@ class DuckDb(Engine):
         query = ibis.to_sql(expression, dialect="duckdb")
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
         return self.backend.table(name)
+
+    def numbered(self, name: str, kept: ir.Table, column: str, key: str) -> ir.Table:
+        # Tables in memory have this number already.
+        self.connection.execute(_view(name, f"SELECT *, rowid AS {_quoted(column)} FROM {_quoted(kept.get_name())}"))
+        return self.backend.table(name)
+
+    def is_once(self, name: str) -> bool:
+        return name in self.once
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         connection = self.queries or self._opened()
@@ -145,21 +158,24 @@ def _register(connection: duckdb.DuckDBPyConnection, tables: places.Place) -> No
         connection.register(STORED + table.name, store.read(tables, table.name))
 
 
-def _read(connection: duckdb.DuckDBPyConnection, folder: Path, table: schema.Table) -> None:
+def _read(connection: duckdb.DuckDBPyConnection, folder: Path, table: schema.Table, files: list[str]) -> None:
     """A table whose files DuckDB reads: at half of the cost. Columns that no file has are NULL;
     without files it has no rows."""
-    files = store.listed(folder, table.name)
     if not files:
         connection.register(STORED + table.name, store.read(folder, table.name))
         return
+    quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    each = "SELECT file_name, list(name) AS names, list(type) AS types FROM parquet_schema([" + quoted + "]) GROUP BY file_name"
+    kinds = connection.execute(f"SELECT DISTINCT names, types FROM ({each})").fetchall()
+    has = {name for names, _ in kinds for name in names}
+    # Files of one kind are opened when they are read; others, for each question.
+    options = f"union_by_name = {len(kinds) > 1}, hive_partitioning = false"
     folders = () if table is schema.REFUSED else schema.FOLDERS
-    options = "union_by_name = true, hive_partitioning = false"
     if folders:
         types = ", ".join(f"{column.name}: {TYPES[column.type]}" for column in folders)
-        options = f"union_by_name = true, hive_partitioning = true, hive_types = {{{types}}}"
-    quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        options = f"union_by_name = {len(kinds) > 1}, hive_partitioning = true, hive_types = {{{types}}}"
+        has.update(column.name for column in folders)
     found = f"read_parquet([{quoted}], {options})"
-    has = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {found}").fetchall()}
     columns = ", ".join(f"CAST({_quoted(column.name) if column.name in has else 'NULL'} AS {TYPES[column.type]}) AS {_quoted(column.name)}"
                         for column in table.columns + folders)
     connection.execute(_view(STORED + table.name, f"SELECT {columns} FROM {found}"))

@@ -47,6 +47,15 @@ class Engine(ABC):
         """Calculates an expression and keeps its rows."""
 
     @abstractmethod
+    def numbered(self, name: str, kept: ir.Table, column: str, key: str) -> ir.Table:
+        """What was kept, with a number for each row; `key` is different in every row. The numbers
+        stay the same as long as the rows are kept."""
+
+    def is_once(self, name: str) -> bool:
+        """Whether it is known, without a look at its rows, that a table has each row once."""
+        return False
+
+    @abstractmethod
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         """The rows of a query in the engine's own SQL. Raises QueryError."""
 
@@ -54,9 +63,9 @@ class Engine(ABC):
     def close(self) -> None:
         """Gives back what it keeps."""
 
-    def rules(self) -> list[str]:
+    def rules(self, captures: ir.Table) -> list[str]:
         """Versions of the rules that captures were judged by, oldest first."""
-        found = self.stored("captures").select("rules_version").distinct().to_pyarrow()["rules_version"].to_pylist()
+        found = captures.select("rules_version").distinct().to_pyarrow()["rules_version"].to_pylist()
         return sorted(found, key=_age)
 
 

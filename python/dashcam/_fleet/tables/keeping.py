@@ -31,8 +31,6 @@ import pyarrow.parquet as pq
 from dashcam._fleet.rows import schema
 from dashcam._fleet.tables import store
 
-# Columns that tell rows of one key apart: judged by other rules, or the same capture in two files.
-APART = ("rules_version", "uri")
 # A file that has no name for so long has no writer any more.
 LEFT_S = 86_400
 
@@ -136,15 +134,7 @@ def _rows(files: list[Path], table: schema.Table) -> pa.Table | None:
         parts = [pq.read_table(file, schema=schema.arrow(table), partitioning=None) for file in files]
     except FileNotFoundError:
         return None
-    whole = pa.concat_tables(parts)
-    keys = [*table.key, *(name for name in APART if name in whole.column_names and name not in table.key)]
-    if table is schema.ROLLUPS:
-        # A log has two names, and a row is the same in both.
-        keys.remove("uri")
-    numbered = whole.select(keys).append_column("row", pa.array(range(whole.num_rows), pa.int64()))
-    first = numbered.group_by(keys).aggregate([("row", "min")])
-    ordered = first.sort_by([(name, "ascending") for name in keys])
-    return whole.take(ordered["row_min"])
+    return store.once(pa.concat_tables(parts), table)
 
 
 def _captures(folder: Path, captures: Path) -> Iterator[Path]:

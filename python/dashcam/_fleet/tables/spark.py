@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 from ibis.backends.pyspark import Backend
@@ -85,6 +86,10 @@ class Spark(Engine):
             rows.createOrReplaceTempView(name)
             self.kept.append(rows)
             return self.backend.table(name)
+
+    def numbered(self, name: str, kept: ir.Table, column: str, key: str) -> ir.Table:
+        # Rows have no order there: those of a lost machine are calculated again.
+        return self.keep(name, kept.mutate(**{column: ibis.row_number().over(order_by=key)}))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         with _reported():

@@ -8,8 +8,8 @@ of its bytes. `put` writes it under a temporary name that is then linked to its 
 store shows whole files anyway. `read` gives each table as an Arrow dataset, which reads only the
 columns and folders that a question needs.
 
-What it promises: a file is never changed and never half there; two writers of the same rows make
-the same file, so a job may be killed and run again. Names of services are escaped: they cannot
+What it promises: a file is never changed and never half there, and has each row once; two writers
+of the same rows make the same file, so a job may be killed and run again. Names of services are escaped: they cannot
 leave their folder. The same captures may be in two files after such an accident: `questions` takes
 a row once.
 
@@ -40,6 +40,8 @@ from dashcam._fleet.tables import places
 
 # Rows of a row group: small enough for readers in parallel.
 GROUP_ROWS = 128 * 1024
+# Columns that tell rows of one key apart: judged by other rules, or the same capture in two files.
+APART = ("rules_version", "uri")
 # The end of a file's name while it is written.
 UNFINISHED = ".tmp"
 
@@ -129,7 +131,7 @@ def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Tabl
     """The rows by folder of the layout."""
     if rows.num_rows == 0:
         return
-    ordered = rows.sort_by([(column, "ascending") for column in table.key])
+    ordered = once(rows, table)
     if table is schema.REFUSED:
         yield "", ordered
         return
@@ -139,6 +141,18 @@ def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Tabl
         mask = pc.and_(*(pc.equal(ordered[name], pa.scalar(group[name], ordered.schema.field(name).type)) for name in folders))
         part = "/".join(f"{name}={_escaped(str(group[name]))}" for name in folders)
         yield part, ordered.filter(mask).select([column.name for column in table.columns])
+
+
+def once(rows: pa.Table, table: schema.Table) -> pa.Table:
+    """The rows, each once, in the order of their keys."""
+    keys = [*table.key, *(name for name in APART if name in rows.column_names and name not in table.key)]
+    if table is schema.ROLLUPS:
+        # A log has two names, and a row is the same in both.
+        keys.remove("uri")
+    numbered = rows.select(keys).append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    first = numbered.group_by(keys).aggregate([("row", "min")])
+    ordered = first.sort_by([(name, "ascending") for name in keys])
+    return rows.take(ordered["row_min"])
 
 
 def write_once(folder: Path, rows: pa.Table) -> tuple[Path, bool]:
