@@ -28,6 +28,7 @@ pub mod resource;
 pub mod servers;
 pub mod signatures;
 pub mod states;
+pub mod temporary;
 pub mod thresholds;
 pub mod timeline;
 pub mod waits;

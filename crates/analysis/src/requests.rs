@@ -97,14 +97,7 @@ impl<'c> Requests<'c> {
         for request in &self.normal {
             by_name.entry(request.row.name).or_default().push(request.weighed());
         }
-        let all = median(self.normal.iter().map(Judged::weighed).collect());
-        let enough = by_name.into_iter().filter(|(_, times)| times.len() >= thresholds::repeated());
-        self.typical_by_name = enough.map(|(name, times)| (name, median(times))).collect();
-        let named = self.slow_names();
-        let of_slow = self.normal.iter().filter(|n| named.contains(&n.row.name));
-        let of_slow: Vec<(u64, u32)> = of_slow.map(Judged::weighed).collect();
-        self.typical_ns =
-            if of_slow.len() >= thresholds::repeated() { median(of_slow) } else { all };
+        (self.typical_ns, self.typical_by_name) = typical(by_name, &self.slow_names());
     }
 
     fn slow_names(&self) -> QuickSet<u32> {
@@ -149,6 +142,70 @@ impl<'c> Requests<'c> {
         let step = same.len().div_ceil(most.max(1)).max(1);
         same.into_iter().step_by(step).collect()
     }
+}
+
+/// What is typical of all requests, from the parts of a capture one after the other.
+///
+/// Cost: 16 bytes for each normal request until the last part is taken.
+#[derive(Debug, Default)]
+pub struct Typical {
+    normal: QuickMap<u32, Vec<(u64, u32)>>,
+    slow_names: QuickSet<u32>,
+    /// Of slow requests that `Requests::older` does not count.
+    known_names: QuickSet<u32>,
+    typical_ns: u64,
+    by_name: QuickMap<u32, u64>,
+}
+
+impl Typical {
+    /// Takes the requests that a part owns.
+    pub fn take(&mut self, part: &Capture, limit_ns: impl Fn(&str) -> u64) {
+        let requests = Requests::divide(part, limit_ns);
+        let own = |r: &&Judged<'_>| part.owns(r.row.begin_ns);
+        for request in requests.normal.iter().filter(own) {
+            self.normal.entry(request.row.name).or_default().push(request.weighed());
+        }
+        for request in requests.slow.iter().filter(own) {
+            self.slow_names.insert(request.row.name);
+            if request.end_ns > part.meta.from_ns {
+                self.known_names.insert(request.row.name);
+            }
+        }
+    }
+
+    /// All parts were taken.
+    pub fn settle(&mut self) {
+        let normal = std::mem::take(&mut self.normal);
+        let some_known = !self.known_names.is_empty();
+        let names = if some_known { &self.known_names } else { &self.slow_names };
+        (self.typical_ns, self.by_name) = typical(normal, names);
+    }
+
+    /// What each slow request of a part took beyond what is typical for its name, by id: as
+    /// `Requests::excess_ns_of` says of the whole capture.
+    pub fn excess_ns(&self, part: &Capture, limit_ns: impl Fn(&str) -> u64) -> QuickMap<u64, u64> {
+        let slow = Requests::divide(part, limit_ns).slow.into_iter();
+        let known = |r: &Judged<'_>| self.known_names.is_empty() || r.end_ns > part.meta.from_ns;
+        let typical = |name: u32| self.by_name.get(&name).copied().unwrap_or(self.typical_ns);
+        slow.filter(known).map(|r| (r.row.id, r.ns().saturating_sub(typical(r.row.name)))).collect()
+    }
+}
+
+/// What is typical for the names `slow`, and by name where enough normal requests are there. By
+/// name: how long normal requests took, each with how many took about that.
+fn typical(
+    normal: QuickMap<u32, Vec<(u64, u32)>>,
+    slow: &QuickSet<u32>,
+) -> (u64, QuickMap<u32, u64>) {
+    let of = |wanted: &dyn Fn(&u32) -> bool| -> Vec<(u64, u32)> {
+        let named = normal.iter().filter(|(name, _)| wanted(name));
+        named.flat_map(|(_, times)| times).copied().collect()
+    };
+    let of_slow = of(&|name| slow.contains(name));
+    let enough = |times: &[(u64, u32)]| times.len() >= thresholds::repeated();
+    let typical_ns = if enough(&of_slow) { median(of_slow) } else { median(of(&|_| true)) };
+    let by_name = normal.into_iter().filter(|(_, times)| enough(times));
+    (typical_ns, by_name.map(|(name, times)| (name, median(times))).collect())
 }
 
 /// Separates requests that still ran when the capture was made from those whose end was lost.

@@ -1,5 +1,8 @@
 //! `dashcam export --to parquet`: the tables of a capture, one Parquet file each, in a folder.
 //!
+//! How it works: a capture that is one part is exported from memory; a larger one is read in parts,
+//! once for each section of a table.
+//!
 //! What it promises: the folder is there whole or not at all, even after an interruption. The
 //! folder of an earlier export is replaced; a folder with anything else in it is refused.
 
@@ -10,10 +13,12 @@ use std::process::ExitCode;
 
 use capture::read::Capture;
 use sys::whole_folder::WholeFolder;
-use tables::{Source, Table};
+use tables::parquet::Each;
+use tables::{Divided, Halt, InParts, Limit, Source, Table};
 
 use crate::exit_code::USAGE;
 use crate::export_shared::{not_written, Asked};
+use crate::parts::{self, Opened};
 use crate::progress;
 use crate::read::{self, judged_by};
 
@@ -25,21 +30,27 @@ pub fn export(path: &Path, asked: Asked, output: Option<&Path>) -> ExitCode {
     if asked.refused("parquet", false) {
         return ExitCode::from(USAGE);
     }
-    let (file, capture) = match open(path) {
+    let mut opened = match parts::open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
+    let file = opened.file.clone();
     let target = output.map_or_else(|| file.with_extension(ENDING), Path::to_owned);
     if let Err(wrong) = check(&target) {
         eprintln!("dashcam: {wrong}");
         return ExitCode::from(USAGE);
     }
-    let source = match source(capture, &file) {
-        Ok(source) => source,
+    let written = match opened.is_one() {
+        true => {
+            whole(&file).map(|source| write(&target, &mut |table, each| table.write(&source, each)))
+        }
+        false => in_parts(&mut opened, &target),
+    };
+    progress::clear();
+    let written = match written {
+        Ok(written) => written,
         Err(code) => return code,
     };
-    let written = write(&source, &target);
-    progress::clear();
     match written {
         Ok(()) if output.is_none() => println!("{}", target.display()),
         Ok(()) => (),
@@ -48,19 +59,56 @@ pub fn export(path: &Path, asked: Asked, output: Option<&Path>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Opens the capture, and reports its damage on stderr.
-fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
-    let (file, capture) = read::open(path)?;
+/// A capture of one part, in memory; its damage is reported on stderr.
+fn whole(file: &Path) -> Result<Source, ExitCode> {
+    let (file, capture) = read::open(file)?;
     for what in &capture.damage {
         eprintln!("dashcam: {}: {what}; what is whole is exported", file.display());
     }
-    Ok((file, capture))
+    let limit = limit(&capture)?;
+    Ok(Source::new(capture, file.display().to_string(), limit))
 }
 
-fn source(capture: Capture, file: &Path) -> Result<Source, ExitCode> {
-    let rules = judged_by(&capture, None)?;
-    let limit = Box::new(move |name: &str| rules.limit_ns(name));
-    Ok(Source::new(capture, file.display().to_string(), limit))
+/// Writes a capture of several parts.
+fn in_parts(opened: &mut Opened, target: &Path) -> Result<io::Result<()>, ExitCode> {
+    let file = opened.file.clone();
+    let (_, judged) = read::open_judged(&file, None)?;
+    let (limits, own_stacks) = ([limit(&judged)?, limit(&judged)?], opened.own_stacks());
+    let [of_judged, of_parts] = limits;
+    let name = file.display().to_string();
+    let judged = Source::new(judged, name.clone(), of_judged);
+    opened.reports_damage = true;
+    progress::stage("counting rows");
+    let divided = Divided::new(opened, name, of_parts, (judged, own_stacks));
+    Ok(divided
+        .map_err(io::Error::other)
+        .and_then(|mut divided| write(target, &mut |table, each| divided.write(table, each))))
+}
+
+fn limit(capture: &Capture) -> Result<Limit, ExitCode> {
+    let rules = judged_by(capture, None)?;
+    Ok(Box::new(move |name: &str| rules.limit_ns(name)))
+}
+
+impl InParts for Opened {
+    fn each(&mut self, each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>) -> Result<(), Halt> {
+        self.again()?;
+        let all = self.count() as u64;
+        let walked = Opened::each(self, &mut |parts| {
+            let mut part = 0;
+            while (parts.next)(&mut parts.capture)? {
+                progress::at(part, all);
+                each(&mut parts.capture).map_err(io::Error::other)?;
+                part += 1;
+            }
+            Ok(())
+        });
+        Ok(walked?)
+    }
+
+    fn last(&mut self) -> &mut Capture {
+        &mut self.capture
+    }
 }
 
 /// Whether the folder may be written or replaced.
@@ -87,20 +135,23 @@ fn check(target: &Path) -> Result<(), String> {
     })
 }
 
-fn write(source: &Source, target: &Path) -> io::Result<()> {
+/// Calls with the batches of a table.
+type Walk<'w> = dyn FnMut(&Table, &mut Each<'_>) -> Result<(), Halt> + 'w;
+
+fn write(target: &Path, walk: &mut Walk<'_>) -> io::Result<()> {
     let mut folder = WholeFolder::create(target);
     for table in tables::all() {
         progress::stage(format!("writing parquet, table {}", table.name));
         let file = folder.file(&file_name(table).display().to_string())?;
-        one(source, table, file)
+        one(table, file, walk)
             .map_err(|e| io::Error::other(format!("table {}: {e}", table.name)))?;
     }
     folder.keep()
 }
 
-fn one(source: &Source, table: &Table, file: File) -> Result<(), tables::Halt> {
+fn one(table: &Table, file: File, walk: &mut Walk<'_>) -> Result<(), Halt> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    tables::parquet::write(source, table, &mut out)?;
+    tables::parquet::write(table, &mut out, |each| walk(table, each))?;
     out.flush()?;
     Ok(())
 }

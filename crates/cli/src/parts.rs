@@ -75,6 +75,16 @@ impl Opened {
         self.parts.count() == 1
     }
 
+    /// How many parts there are.
+    pub fn count(&self) -> usize {
+        self.parts.count()
+    }
+
+    /// Ids of stacks up to this one are those of the file, whatever part is read.
+    pub fn own_stacks(&self) -> u32 {
+        self.parts.own_stacks()
+    }
+
     /// Everything that lies in a time; of a capture of one part, all of it.
     pub fn between(&mut self, from_ns: u64, to_ns: u64) -> io::Result<&Capture> {
         let read = self.parts.between(&mut self.capture, from_ns, to_ns);

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use analysis::temporary;
+
 /// A stack, None if there was no sample; and its weight.
 pub(crate) type Row = (Option<u32>, u64);
 
@@ -59,7 +61,7 @@ impl Spool {
     fn write_out(&mut self) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(without_name()?),
+            none => none.insert(temporary::without_name()?),
         };
         let mut bytes = Vec::new();
         for thread in self.threads.values_mut().filter(|t| t.rows.len() > BUFFER_ROWS) {
@@ -111,27 +113,6 @@ impl Spool {
         }
         thread.rows.iter().try_for_each(|row| each(*row))
     }
-}
-
-/// A file that is gone when it is closed.
-fn without_name() -> io::Result<File> {
-    let folder = std::env::temp_dir();
-    for number in 0u32.. {
-        let path = folder.join(format!("dashcam-rows-{}-{number}", std::process::id()));
-        match File::options().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                std::fs::remove_file(&path)?;
-                return Ok(file);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
-            Err(error) => {
-                let text =
-                    format!("{}: {error}; set TMPDIR to a folder for rows", folder.display());
-                return Err(io::Error::new(error.kind(), text));
-            }
-        }
-    }
-    Err(io::Error::other("no free name for a temporary file"))
 }
 
 #[cfg(test)]

@@ -15,23 +15,33 @@
 //! wrapped; every readable capture gives tables. Besides the capture a table costs the memory of a
 //! few batches of at most `BATCH_ROWS` rows, and the cost that the file of its rows states.
 //!
-//! Missing on purpose: no I/O except through the writer that is passed in, and no rules of its own:
-//! states, claimed segments and causes are the diagnosis's.
+//! A capture in parts (`parts`) gives the same rows in the memory of a part.
+//!
+//! Missing on purpose: no I/O except through the writer that is passed in and a temporary file;
+//! and no rules of its own: states, claimed segments and causes are the diagnosis's.
 
 mod cell;
+mod counts;
 pub mod doc;
+mod halt;
+mod join;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+mod parts;
 mod reader;
 mod rows;
 mod sink;
 mod source;
+mod spool;
 pub mod summary;
 mod table;
+mod whole;
 
 pub use cell::{Column, Kind};
+pub use halt::Halt;
+pub use parts::{Divided, InParts};
 pub use reader::Reader;
 pub use rows::{all, named};
-pub use sink::{Halt, Sink, BATCH_ROWS};
-pub use source::Source;
+pub use sink::{Sink, BATCH_ROWS};
+pub use source::{Limit, Source};
 pub use table::Table;

@@ -1,4 +1,4 @@
-//! Rows in, batches out.
+//! Rows in, batches out; or rows that wait (`spool`).
 
 use std::sync::Arc;
 
@@ -9,14 +9,13 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::cell::{schema, Cell, Column, Kind};
+use crate::halt::Halt;
+use crate::spool::{Spool, Value};
 
 /// A batch has at most this many rows.
 pub const BATCH_ROWS: usize = 32_768;
 /// A batch has at most this many bytes of text: an Arrow text column counts its bytes with 32 bits.
 const BATCH_TEXT: usize = 32 << 20;
-
-/// Why a table was not written to its end.
-pub type Halt = Box<dyn std::error::Error + Send + Sync>;
 
 enum Builder {
     Int(Int64Builder),
@@ -64,8 +63,19 @@ impl Builder {
     }
 }
 
-/// Takes the rows of one table and emits batches.
+/// Takes the rows of one table.
 pub struct Sink<'s> {
+    out: Out<'s>,
+    columns: usize,
+}
+
+enum Out<'s> {
+    Batches(Batches<'s>),
+    Spool { spool: &'s mut Spool, key: u64 },
+}
+
+/// Makes batches of rows.
+struct Batches<'s> {
     schema: SchemaRef,
     builders: Vec<Builder>,
     rows: usize,
@@ -80,15 +90,54 @@ impl<'s> Sink<'s> {
         each: &'s mut dyn FnMut(RecordBatch) -> Result<(), Halt>,
     ) -> Sink<'s> {
         let builders = columns.iter().map(|c| Builder::new(c.kind)).collect();
-        Sink { schema: schema(columns), builders, rows: 0, text: 0, batches: 0, each }
+        let schema = schema(columns);
+        let out = Batches { schema, builders, rows: 0, text: 0, batches: 0, each };
+        Sink { out: Out::Batches(out), columns: columns.len() }
+    }
+
+    /// A sink whose rows wait in `spool`.
+    pub(crate) fn spooled(columns: &[Column], spool: &'s mut Spool) -> Sink<'s> {
+        Sink { out: Out::Spool { spool, key: 0 }, columns: columns.len() }
+    }
+
+    /// The next rows are of this thread or request: rows with the same key are together, by key.
+    pub(crate) fn key(&mut self, of: u64) {
+        if let Out::Spool { key, .. } = &mut self.out {
+            *key = of;
+        }
     }
 
     /// Appends a row: a value for each column, in their order.
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell<'_>; N]) -> Result<(), Halt> {
-        if N != self.builders.len() {
-            let wanted = self.builders.len();
+        if N != self.columns {
+            let wanted = self.columns;
             return Err(format!("a row of {N} values, wanted {wanted}: a defect").into());
         }
+        match &mut self.out {
+            Out::Batches(batches) => batches.row(cells.into_iter()),
+            Out::Spool { spool, key } => spool.push(*key, &cells),
+        }
+    }
+
+    /// Appends a row that waited in a spool.
+    pub(crate) fn values(&mut self, row: Vec<Value>) -> Result<(), Halt> {
+        match &mut self.out {
+            Out::Batches(batches) => batches.row(row.iter().map(Value::cell)),
+            Out::Spool { .. } => Ok(()),
+        }
+    }
+
+    /// Emits the rest; an empty batch when there was no row at all.
+    pub(crate) fn finish(self) -> Result<(), Halt> {
+        match self.out {
+            Out::Batches(batches) => batches.finish(),
+            Out::Spool { .. } => Ok(()),
+        }
+    }
+}
+
+impl Batches<'_> {
+    fn row<'c>(&mut self, cells: impl Iterator<Item = Cell<'c>>) -> Result<(), Halt> {
         for (builder, cell) in self.builders.iter_mut().zip(cells) {
             if let Cell::Text(text) = cell {
                 self.text = self.text.saturating_add(text.len());
@@ -110,8 +159,7 @@ impl<'s> Sink<'s> {
         (self.each)(batch.map_err(|e: ArrowError| Box::new(e) as Halt)?)
     }
 
-    /// Emits the rest; an empty batch when there was no row at all.
-    pub(crate) fn finish(mut self) -> Result<(), Halt> {
+    fn finish(mut self) -> Result<(), Halt> {
         match self.rows > 0 || self.batches == 0 {
             true => self.flush(),
             false => Ok(()),

@@ -43,6 +43,7 @@ pub struct Parts<R> {
     divided: Option<Divided>,
     chunks: Chunks,
     next: usize,
+    own_stacks: usize,
 }
 
 struct Divided {
@@ -89,17 +90,24 @@ impl<R: Read + Seek> Parts<R> {
     ) -> Result<(Parts<R>, Capture), ReadError> {
         let chunks = chunks::split(&mut source)?;
         let mut capture = Capture::with_tables(&chunks)?;
+        let own_stacks = capture.stacks.len();
         let bytes: usize = chunks.blocks.iter().map(Found::length).sum();
         let divided = match bytes / 8 > most_words {
             true => Some(Divided::new(&mut source, &chunks, &mut capture, most_words, progress)?),
             false => None,
         };
-        Ok((Parts { source, divided, chunks, next: 0 }, capture))
+        Ok((Parts { source, divided, chunks, next: 0, own_stacks }, capture))
     }
 
     /// How many parts there are.
     pub fn count(&self) -> usize {
         self.divided.as_ref().map_or(1, |divided| divided.borders.len() + 1)
+    }
+
+    /// Ids of stacks up to this one are those of the file's table. Past it are native stacks, in
+    /// the order in which they are read: another way of reading gives them other ids.
+    pub fn own_stacks(&self) -> u32 {
+        self.own_stacks.try_into().unwrap_or(u32::MAX)
     }
 
     /// Reads the next part in the place of the one before; false: there is no further one.

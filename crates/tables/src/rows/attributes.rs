@@ -3,6 +3,8 @@
 use capture::read::Text;
 
 use crate::cell::{always, id, int, maybe, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const ATTRIBUTES: Table = Table {
@@ -25,24 +27,64 @@ pub(crate) const ATTRIBUTES: Table = Table {
         maybe("float_value", Kind::Float, "The value of a float"),
         maybe("bool_value", Kind::Bool, "The value of a bool"),
     ],
-    rows: attributes,
+    rows: Rows::InTime(&[
+        (Of::Requests, requests),
+        (Of::Spans, spans),
+        (Of::OwnSpans, own_spans),
+        (Of::Events, events),
+        (Of::Links, links),
+        (Of::Metrics, metrics),
+    ]),
 };
 
-fn attributes(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
-    for row in &capture.requests {
+    for row in capture.requests.iter().filter(|row| capture.owns(row.begin_ns)) {
         list(source, sink, ("request", int(row.id), row.id), &row.attributes)?;
     }
-    for (i, row) in capture.spans.iter().chain(&capture.own_spans).enumerate() {
+    Ok(())
+}
+
+fn spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    for (i, row) in capture.spans.iter().enumerate().filter(|(_, s)| capture.owns(s.begin_ns)) {
+        let row_number = int(source.span_row(i));
+        list(source, sink, ("span", row_number, row.request), &row.attributes)?;
+    }
+    Ok(())
+}
+
+fn own_spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.own_spans.iter().filter(|row| capture.owns(row.begin_ns));
+    for (i, row) in (source.all_spans() + source.before[Of::OwnSpans]..).zip(own) {
         list(source, sink, ("span", int(i), row.request), &row.attributes)?;
     }
-    for (i, row) in capture.events.iter().enumerate() {
+    Ok(())
+}
+
+fn events(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.events.iter().filter(|row| capture.owns(row.t_ns));
+    for (i, row) in (source.before[Of::Events]..).zip(own) {
         list(source, sink, ("event", int(i), row.request), &row.attributes)?;
     }
-    for (i, row) in capture.links.iter().enumerate() {
+    Ok(())
+}
+
+fn links(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.links.iter().filter(|row| capture.owns(row.link.t_ns));
+    for (i, row) in (source.before[Of::Links]..).zip(own) {
         list(source, sink, ("link", int(i), row.link.request), &row.attributes)?;
     }
-    for (i, row) in capture.metrics.iter().enumerate() {
+    Ok(())
+}
+
+fn metrics(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.metrics.iter().filter(|row| capture.owns(row.to_ns));
+    for (i, row) in (source.before[Of::Metrics]..).zip(own) {
         list(source, sink, ("metric", int(i), 0), &row.tags)?;
     }
     Ok(())

@@ -6,6 +6,7 @@ use analysis::states::Threads;
 use capture::read::{Coverage, ThreadRow};
 
 use crate::cell::{always, int, maybe, opt, text, Cell, Kind};
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const CAPTURE: Table = Table {
@@ -30,7 +31,7 @@ pub(crate) const CAPTURE: Table = Table {
         ),
         always("meta_json", Kind::Text, "META of the capture: settings, sources, losses, books"),
     ],
-    rows: capture,
+    rows: Rows::Once(capture),
 };
 
 fn capture(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -83,7 +84,7 @@ pub(crate) const THREADS: Table = Table {
         always("dropped", Kind::Int, "Records dropped: part of the missing ones"),
         always("samples", Kind::Int, "Samples of its id"),
     ],
-    rows: threads,
+    rows: Rows::Once(threads),
 };
 
 /// The table's row for one thread, and the accounts of its records.
@@ -100,7 +101,8 @@ fn threads(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         rows.entry((row.tid, row.serial)).or_default().1 = Some(row);
     }
     let known: BTreeSet<u32> = rows.keys().map(|(tid, _)| *tid).collect();
-    let seen_only = all.ids().filter(|tid| !known.contains(tid));
+    let ids = source.thread_ids();
+    let seen_only = ids.into_iter().filter(|tid| !known.contains(tid));
     let mut list: Vec<(u32, Option<u32>)> = seen_only.map(|tid| (tid, None)).collect();
     list.extend(rows.keys().map(|(tid, serial)| (*tid, Some(*serial))));
     list.sort_unstable();
@@ -124,7 +126,7 @@ fn threads(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             count(|b| b.missing_between),
             count(|b| b.missing_after),
             count(|b| b.dropped),
-            int(capture.samples.get(&tid).map_or(0, Vec::len)),
+            int(source.samples_of(tid)),
         ])?;
     }
     Ok(())
@@ -138,7 +140,7 @@ pub(crate) const SOURCES: Table = Table {
         always("is_on", Kind::Bool, "It was on"),
         maybe("why_off", Kind::Text, "Why it was off, or why only a part of it was on"),
     ],
-    rows: sources,
+    rows: Rows::Once(sources),
 };
 
 fn sources(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -162,7 +164,7 @@ pub(crate) const LOSSES: Table = Table {
         always("what", Kind::Text, "The counter's name, or the damage in words"),
         always("count", Kind::Int, "How often; 0 too"),
     ],
-    rows: losses,
+    rows: Rows::Once(losses),
 };
 
 fn losses(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -173,7 +175,7 @@ fn losses(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let torn = "blocks overwritten while they were copied";
     sink.row([Cell::Text("torn"), Cell::Text(torn), int(capture.torn_blocks)])?;
     let mended = "switch records lost, replaced by CPU clocks";
-    sink.row([Cell::Text("mended"), Cell::Text(mended), int(capture.switches_mended)])?;
+    sink.row([Cell::Text("mended"), Cell::Text(mended), int(source.switches_mended())])?;
     for damage in &capture.damage {
         sink.row([Cell::Text("damage"), Cell::Text(damage), int(1)])?;
     }

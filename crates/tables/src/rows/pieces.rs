@@ -8,6 +8,7 @@ use diagnosis::{critical_path, Context, Slice};
 
 use super::states::word;
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 /// At most this many slow requests, and as many normal ones, are divided: the same number as in
@@ -49,7 +50,7 @@ pub(crate) const PIECES: Table = Table {
             "Time of another thread, inferred because it ran at the end",
         ),
     ],
-    rows: pieces,
+    rows: Rows::Judged(pieces),
 };
 
 fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -57,8 +58,13 @@ fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let mut requests = Requests::divide(capture, |name| source.limit_ns(name));
     let scene = Context::judged(capture, requests.threshold_ns);
     requests.slow.truncate(MOST);
+    let mut normal = requests.controls(MOST);
+    if let Some(excerpt) = &capture.excerpt {
+        // What the others did was not read.
+        requests.slow.retain(|r| excerpt.requests.contains(&r.row.id));
+        normal.retain(|r| excerpt.requests.contains(&r.row.id));
+    }
     let slow = requests.slow.iter().map(|r| (true, *r));
-    let normal = requests.controls(MOST);
     let mut all: Vec<(bool, Judged<'_>)> =
         slow.chain(normal.into_iter().map(|r| (false, r))).collect();
     all.sort_by_key(|(_, r)| (r.row.begin_ns, r.row.id));
@@ -95,11 +101,11 @@ fn row(
         id(segment.tid),
         Cell::Text(word(segment.state)),
         Cell::Text(claim.cause.text()),
-        id(claim.stack),
+        source.stack(claim.stack),
         text(place.as_deref()),
         text(target.as_deref()),
         culprit.map_or(Cell::Null, |c| id(c.tid)),
-        culprit.map_or(Cell::Null, |c| id(c.stack)),
+        culprit.map_or(Cell::Null, |c| source.stack(c.stack)),
         text(blamed.as_deref()),
         culprit.map_or(Cell::Null, |c| Cell::Bool(c.measured)),
         Cell::Bool(segment.exact),

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use analysis::requests::Requests;
 use analysis::states::Threads;
 use analysis::timeline::{self, Segment, State};
 use capture::read::RequestRow;
 
 use crate::cell::{always, id, int, maybe, opt, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const REQUESTS: Table = Table {
@@ -40,17 +41,16 @@ pub(crate) const REQUESTS: Table = Table {
             "What it took beyond typical for its name; NULL: `why` does not judge it as slow",
         ),
     ],
-    rows: requests,
+    rows: Rows::InTime(&[(Of::Requests, requests)]),
 };
 
 fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let times = times(source);
-    let judged = Requests::divide(capture, |name| source.limit_ns(name));
-    let excess: HashMap<u64, u64> =
-        judged.slow.iter().map(|r| (r.row.id, judged.excess_ns_of(r))).collect();
+    let excess = source.excess_ns();
     let mut limits: HashMap<u32, u64> = HashMap::new();
-    for (i, row) in capture.requests.iter().enumerate() {
+    let all = capture.requests.iter().enumerate();
+    for (i, row) in all.filter(|(_, row)| capture.owns(row.begin_ns)) {
         let name = capture.name(row.name);
         let limit = *limits.entry(row.name).or_insert_with(|| source.limit_ns(name));
         let took = source.took_ns(row);
@@ -87,7 +87,8 @@ fn times(source: &Source) -> Vec<Option<Sums>> {
     let capture = &source.capture;
     let threads = Threads::new(capture);
     let mut by_thread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (i, row) in capture.requests.iter().enumerate().filter(|(_, r)| !r.on_loop) {
+    let own = |row: &RequestRow| !row.on_loop && capture.owns(row.begin_ns);
+    for (i, row) in capture.requests.iter().enumerate().filter(|(_, row)| own(row)) {
         by_thread.entry(row.tid).or_default().push(i);
     }
     let mut out = vec![None; capture.requests.len()];

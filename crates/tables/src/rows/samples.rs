@@ -7,6 +7,8 @@ use format::record::{flag, Sample};
 use super::common_cells::{holder_source, request_at, sorted};
 use super::waits::{lock_address, syscall, task, LOCK_NAME, LOCK_OBJECT};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const SAMPLES: Table = Table {
@@ -62,14 +64,16 @@ pub(crate) const SAMPLES: Table = Table {
             "asyncio task that ran on it: its name, else its coroutine as `refresh()`",
         ),
     ],
-    rows: samples,
+    rows: Rows::Keyed(Of::Samples, samples),
 };
 
 fn samples(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let contexts = Contexts::new(capture);
     for tid in sorted(&capture.samples) {
-        for row in capture.samples.get(&tid).into_iter().flatten() {
+        sink.key(tid.into());
+        let own = capture.samples.get(&tid).into_iter().flatten();
+        for row in own.filter(|row| capture.owns(row.t_ns)) {
             sample(source, sink, &contexts, row)?;
         }
     }
@@ -93,7 +97,7 @@ fn sample(
         Cell::Int(source.utc_us(row.t_ns)),
         id(row.stack),
         request_at(capture, contexts, row.tid, row.t_ns),
-        opt(contexts.at(row.tid, row.t_ns).span),
+        opt(contexts.at(row.tid, row.t_ns).span.map(|i| source.span_row(i))),
         Cell::Text(row.wait.text()),
         int(row.wall_ns),
         timed(row.cpu_ns),

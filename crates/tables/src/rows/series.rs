@@ -3,6 +3,8 @@
 use format::metric::{Numbers, KINDS};
 
 use crate::cell::{always, id, int, maybe, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const GC: Table = Table {
@@ -17,11 +19,12 @@ pub(crate) const GC: Table = Table {
         always("duration_ns", Kind::Int, "From begin to end"),
         always("collected", Kind::Int, "Objects collected"),
     ],
-    rows: gc,
+    rows: Rows::InTime(&[(Of::Gcs, gc)]),
 };
 
 fn gc(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for row in &source.capture.gcs {
+    let capture = &source.capture;
+    for row in capture.gcs.iter().filter(|row| capture.owns(row.begin_ns)) {
         sink.row([
             id(row.tid),
             int(row.generation),
@@ -47,11 +50,12 @@ pub(crate) const VITALS: Table = Table {
         always("t_utc", Kind::Utc, "The same by the wall clock"),
         always("value", Kind::Float, "Its value"),
     ],
-    rows: vitals,
+    rows: Rows::InTime(&[(Of::Vitals, vitals)]),
 };
 
 fn vitals(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for row in &source.capture.vitals {
+    let capture = &source.capture;
+    for row in capture.vitals.iter().filter(|row| capture.owns(row.t_ns)) {
         sink.row([
             Cell::Text(source.capture.name(row.name)),
             int(row.t_ns),
@@ -84,12 +88,13 @@ pub(crate) const METRICS: Table = Table {
         maybe("p99", Kind::Float, "99 of 100 of the values kept are not greater"),
         maybe("refused", Kind::Float, "Members of a set for which there was no room"),
     ],
-    rows: metrics,
+    rows: Rows::InTime(&[(Of::Metrics, metrics)]),
 };
 
 fn metrics(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
-    for (i, row) in capture.metrics.iter().enumerate() {
+    let own = capture.metrics.iter().filter(|row| capture.owns(row.to_ns));
+    for (i, row) in (source.before[Of::Metrics]..).zip(own) {
         let mut tags = String::new();
         for (key, value) in &row.tags {
             let comma = if tags.is_empty() { "" } else { "," };

@@ -3,12 +3,10 @@
 //! Costs a list of the stacks in use. In a capture with over `MOST_FRAMES` frames (no recorder
 //! makes such) the stacks past that are cut to `FEW_FRAMES` frames.
 
-use std::collections::BTreeSet;
-
 use analysis::frames::{Frames, Owner, Place};
-use capture::read::Capture;
 
 use crate::cell::{always, int, maybe, text, Cell, Kind};
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 /// Frames that are written in full.
@@ -35,7 +33,7 @@ pub(crate) const STACKS: Table = Table {
         maybe("leaf", Kind::Text, "The innermost frame of all, `file:line function()`"),
         always("is_cut", Kind::Bool, "It has more frames, which were left out: a damaged capture"),
     ],
-    rows: stacks,
+    rows: Rows::Once(stacks),
 };
 
 pub(crate) const FRAMES: Table = Table {
@@ -54,21 +52,19 @@ pub(crate) const FRAMES: Table = Table {
         always("is_native", Kind::Bool, "An address of native code that could not be named"),
         always("releases_lock", Kind::Bool, "Its code names `release`: it may hold a lock by hand"),
     ],
-    rows: frames,
+    rows: Rows::Once(frames),
 };
 
 /// Calls `each` with every stack in use and its number of written frames.
 fn in_use(
-    capture: &Capture,
+    source: &Source,
     mut each: impl FnMut(u32, usize) -> Result<(), Halt>,
 ) -> Result<(), Halt> {
-    let samples = capture.samples.values().flatten().map(|s| s.stack);
-    let awaits = capture.awaits.values().flatten().map(|a| a.stack);
+    let capture = &source.capture;
     let known = |id: &u32| (*id as usize).checked_sub(1).is_some_and(|i| i < capture.stacks.len());
-    let wakers = capture.waker_stacks.values().copied();
-    let used: BTreeSet<u32> = samples.chain(awaits).chain(wakers).filter(known).collect();
+    let used = source.stacks_in_use();
     let mut written = 0;
-    for stack in used {
+    for stack in used.iter().copied().filter(known) {
         let most = if written < MOST_FRAMES { usize::MAX } else { FEW_FRAMES };
         each(stack, most)?;
         written += capture.frames(stack).take(most).count();
@@ -79,7 +75,7 @@ fn in_use(
 fn stacks(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let frames = Frames::new(capture);
-    in_use(capture, |stack, most| {
+    in_use(source, |stack, most| {
         let count = capture.frames(stack).count();
         let place = frames.innermost(stack);
         let short = |place: Option<&Place>| place.map(Place::short);
@@ -103,7 +99,7 @@ fn stacks(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 fn frames(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let named = Frames::new(capture);
-    in_use(capture, |stack, most| {
+    in_use(source, |stack, most| {
         for (depth, frame) in capture.frames(stack).take(most).enumerate() {
             let place = named.place(&frame);
             let code = (frame.code as usize).checked_sub(1).and_then(|i| capture.codes.get(i));

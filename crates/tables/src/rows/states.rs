@@ -9,6 +9,9 @@ use format::wake::Waker;
 
 use super::common_cells::{middle, request_at, sorted, Places};
 use crate::cell::{always, id, int, maybe, Cell, Kind};
+use crate::counts::Of;
+use crate::join::Join;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const STATES: Table = Table {
@@ -29,13 +32,22 @@ pub(crate) const STATES: Table = Table {
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
         always("is_sampled", Kind::Bool, "A sample was taken in it; else the nearest one is used"),
     ],
-    rows: states,
+    rows: Rows::Joined(
+        states,
+        Join {
+            same: &["state", "wait", "stack_id", "is_exact"],
+            agree: &[],
+            any: &["is_sampled"],
+            middle: &["request_id"],
+        },
+    ),
 };
 
 fn states(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
     for tid in threads.ids() {
+        sink.key(tid.into());
         for segment in threads.states(tid) {
             let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
             let wait = match segment.state {
@@ -105,7 +117,7 @@ pub(crate) const SWITCHES: Table = Table {
             "The waker's stack at that instant, if it runs no Python",
         ),
     ],
-    rows: switches,
+    rows: Rows::Keyed(Of::Switches, switches),
 };
 
 fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -113,9 +125,13 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let mut places = Places::new(capture);
     for tid in sorted(&capture.off_cpu) {
         let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-        for row in capture.off_cpu.get(&tid).into_iter().flatten() {
+        sink.key(tid.into());
+        // In the part in which it ends: the sample before is known there.
+        let own = capture.off_cpu.get(&tid).into_iter().flatten();
+        for row in own.filter(|row| capture.owns(row.in_ns)) {
             let before = samples.partition_point(|s| s.t_ns < row.in_ns).checked_sub(1);
-            let stack = before.map_or(0, |i| samples[i].stack);
+            let before = before.map(|i| &samples[i]).filter(|s| capture.owns(s.t_ns));
+            let stack = before.map_or_else(|| source.stack_before(tid), |s| s.stack);
             let wake = capture.wake_in(tid, row);
             let (who, who_id) = match wake.map(|w| w.by) {
                 Some(Waker::Thread(tid)) => (Cell::Text("thread"), int(tid)),

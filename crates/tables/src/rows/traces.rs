@@ -4,6 +4,8 @@ use capture::read::{SpanIds, Traces};
 use format::trace::Status;
 
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const TRACES: Table = Table {
@@ -25,18 +27,25 @@ pub(crate) const TRACES: Table = Table {
         always("is_sampled", Kind::Bool, "The service that began the trace marked it as sampled"),
         maybe("tracestate", Kind::Text, "W3C's, as far as it was kept"),
     ],
-    rows: traces,
+    rows: Rows::InTime(&[(Of::Requests, requests), (Of::Spans, spans)]),
 };
 
-fn traces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+fn requests(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let traces = Traces::of(capture);
-    for row in &capture.requests {
+    for row in capture.requests.iter().filter(|row| capture.owns(row.begin_ns)) {
         identity(source, sink, ("request", int(row.id), row.id), &traces.request(row.id))?;
     }
-    for (i, row) in capture.spans.iter().enumerate() {
+    Ok(())
+}
+
+fn spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let traces = Traces::of(capture);
+    for (i, row) in capture.spans.iter().enumerate().filter(|(_, s)| capture.owns(s.begin_ns)) {
         if let Some(ids) = traces.span(i) {
-            identity(source, sink, ("span", int(i), row.request), ids)?;
+            let row_number = int(source.span_row(i));
+            identity(source, sink, ("span", row_number, row.request), ids)?;
         }
     }
     Ok(())
@@ -79,11 +88,13 @@ pub(crate) const LINKS: Table = Table {
         always("linked_span_id", Kind::Text, "The span that it leads to, 16 hex digits"),
         always("is_remote", Kind::Bool, "That span is another process's"),
     ],
-    rows: links,
+    rows: Rows::InTime(&[(Of::Links, links)]),
 };
 
 fn links(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for (i, row) in source.capture.links.iter().enumerate() {
+    let capture = &source.capture;
+    let own = capture.links.iter().filter(|row| capture.owns(row.link.t_ns));
+    for (i, row) in (source.before[Of::Links]..).zip(own) {
         let link = &row.link;
         let (span, linked) = (hex(link.span), hex(link.to_span));
         let trace = format!("{:032x}", link.to_trace);

@@ -5,6 +5,7 @@
 use diagnosis::{Finding, Place};
 
 use crate::cell::{always, int, maybe, opt, text, Cell, Kind};
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const CAUSES: Table = Table {
@@ -38,7 +39,7 @@ pub(crate) const CAUSES: Table = Table {
         maybe("first_seen_ns", Kind::Int, "Begin of the first slow request that has it"),
         maybe("last_seen_ns", Kind::Int, "Begin of the last"),
     ],
-    rows: causes,
+    rows: Rows::Judged(causes),
 };
 
 fn causes(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -98,7 +99,7 @@ pub(crate) const EVIDENCE: Table = Table {
         always("value", Kind::Float, "Its value"),
         always("unit", Kind::Text, "Its unit"),
     ],
-    rows: evidence,
+    rows: Rows::Judged(evidence),
 };
 
 fn evidence(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {

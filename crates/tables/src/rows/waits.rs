@@ -14,6 +14,8 @@ use format::wait::WaitKind;
 
 use super::common_cells::{holder_source, middle, request_at, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::join::Join;
+use crate::table::Rows;
 use crate::{Column, Halt, Sink, Source, Table};
 
 pub(super) const LOCK_OBJECT: Column = maybe(
@@ -72,7 +74,24 @@ pub(crate) const WAITS: Table = Table {
             "asyncio task that waited, with its loop: its name, else its coroutine as `refresh()`",
         ),
     ],
-    rows: waits,
+    rows: Rows::Joined(
+        waits,
+        Join {
+            same: &["kind", "is_exact"],
+            agree: &[
+                "stack_id",
+                "place",
+                "target",
+                "lock_address",
+                "lock_holder_tid",
+                "lock_object",
+                "lock_name",
+                "running_task",
+            ],
+            any: &["is_sampled"],
+            middle: &["request_id"],
+        },
+    ),
 };
 
 /// A thread's waits of the kinds that `wanted` takes.
@@ -92,6 +111,7 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
     let mut places = Places::new(capture);
     for tid in threads.ids() {
+        sink.key(tid.into());
         for wait in of_thread(&threads, tid, Same::NoContradiction, |_| true) {
             let request = request_at(capture, &contexts, tid, middle(wait.from_ns, wait.to_ns));
             sink.row([
@@ -166,7 +186,15 @@ pub(crate) const GIL: Table = Table {
         maybe("holder_place", Kind::Text, "Its innermost frame of the user's or a library's code"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
     ],
-    rows: gil,
+    rows: Rows::Joined(
+        gil,
+        Join {
+            same: &["is_exact"],
+            agree: &["waiter_stack_id", "waiter_place", "holder_tid"],
+            any: &[],
+            middle: &["waiter_request_id", "holder_request_id", "holder_stack_id", "holder_place"],
+        },
+    ),
 };
 
 fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -175,6 +203,7 @@ fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let index = Index::new(capture);
     let (mut waiting, mut holding) = (Places::new(capture), Places::new(capture));
     for tid in threads.ids() {
+        sink.key(tid.into());
         for wait in of_thread(&threads, tid, Same::GilHolder, |kind| kind == WaitKind::Gil) {
             let at = middle(wait.from_ns, wait.to_ns);
             let holder = if wait.gil_holder == tid { 0 } else { wait.gil_holder };

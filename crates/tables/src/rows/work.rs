@@ -5,6 +5,8 @@ use format::record::{Await, TARGET_IS_NAME};
 
 use super::common_cells::{holder_source, sorted, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::counts::Of;
+use crate::table::Rows;
 use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const SPANS: Table = Table {
@@ -24,30 +26,46 @@ pub(crate) const SPANS: Table = Table {
         always("is_own", Kind::Bool, "The recorder wrote it of itself"),
         always("is_open", Kind::Bool, "It had not ended; `end_ns` is the capture's end"),
     ],
-    rows: spans,
+    rows: Rows::InTime(&[(Of::Spans, spans), (Of::OwnSpans, own_spans)]),
 };
 
 fn spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
-    let own = capture.spans.len();
-    let all = capture.spans.iter().chain(&capture.own_spans);
-    for (i, row) in all.enumerate() {
-        let row: &SpanRow = row;
-        sink.row([
-            int(i),
-            Cell::Text(capture.name(row.name)),
-            id(row.tid),
-            id(row.request),
-            int(row.begin_ns),
-            Cell::Int(source.utc_us(row.begin_ns)),
-            int(row.end_ns),
-            int(row.end_ns.saturating_sub(row.begin_ns)),
-            Cell::Bool(row.error),
-            Cell::Bool(i >= own),
-            Cell::Bool(row.open),
-        ])?;
+    for (i, row) in capture.spans.iter().enumerate().filter(|(_, s)| capture.owns(s.begin_ns)) {
+        span(source, sink, source.span_row(i), row, false)?;
     }
     Ok(())
+}
+
+fn own_spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.own_spans.iter().filter(|row| capture.owns(row.begin_ns));
+    for (i, row) in (source.all_spans() + source.before[Of::OwnSpans]..).zip(own) {
+        span(source, sink, i, row, true)?;
+    }
+    Ok(())
+}
+
+fn span(
+    source: &Source,
+    sink: &mut Sink<'_>,
+    row_number: usize,
+    row: &SpanRow,
+    is_own: bool,
+) -> Result<(), Halt> {
+    sink.row([
+        int(row_number),
+        Cell::Text(source.capture.name(row.name)),
+        id(row.tid),
+        id(row.request),
+        int(row.begin_ns),
+        Cell::Int(source.utc_us(row.begin_ns)),
+        int(row.end_ns),
+        int(row.end_ns.saturating_sub(row.begin_ns)),
+        Cell::Bool(row.error),
+        Cell::Bool(is_own),
+        Cell::Bool(row.open),
+    ])
 }
 
 pub(crate) const EVENTS: Table = Table {
@@ -61,11 +79,13 @@ pub(crate) const EVENTS: Table = Table {
         always("t_ns", Kind::Int, "When"),
         always("t_utc", Kind::Utc, "The same by the wall clock"),
     ],
-    rows: events,
+    rows: Rows::InTime(&[(Of::Events, events)]),
 };
 
 fn events(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for (i, row) in source.capture.events.iter().enumerate() {
+    let capture = &source.capture;
+    let own = capture.events.iter().filter(|row| capture.owns(row.t_ns));
+    for (i, row) in (source.before[Of::Events]..).zip(own) {
         sink.row([
             int(i),
             Cell::Text(source.capture.name(row.name)),
@@ -90,11 +110,12 @@ pub(crate) const TASKS: Table = Table {
         always("queue_ns", Kind::Int, "How long it waited for its thread"),
         always("duration_ns", Kind::Int, "How long it ran"),
     ],
-    rows: tasks,
+    rows: Rows::InTime(&[(Of::Tasks, tasks)]),
 };
 
 fn tasks(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for row in &source.capture.tasks {
+    let capture = &source.capture;
+    for row in capture.tasks.iter().filter(|row| capture.owns(row.begin_ns)) {
         sink.row([
             id(row.tid),
             id(row.request),
@@ -134,14 +155,16 @@ pub(crate) const AWAITS: Table = Table {
         ),
         maybe("timeout_ns", Kind::Int, "Time limit of the await"),
     ],
-    rows: awaits,
+    rows: Rows::Keyed(Of::Awaits, awaits),
 };
 
 fn awaits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let mut places = Places::new(capture);
     for request in sorted(&capture.awaits) {
-        for row in capture.awaits.get(&request).into_iter().flatten() {
+        sink.key(request);
+        let own = capture.awaits.get(&request).into_iter().flatten();
+        for row in own.filter(|row| capture.owns(row.t_ns)) {
             let row: &Await = row;
             let named = row.target & TARGET_IS_NAME != 0;
             sink.row([

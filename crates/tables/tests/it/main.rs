@@ -4,4 +4,5 @@
 #[path = "../../../export/tests/it/common/mod.rs"]
 mod common;
 mod every_row_is_in_a_table;
+mod parts_have_the_rows_of_the_whole;
 mod the_documentation_is_the_schema;
