@@ -157,6 +157,7 @@ TWISTED = """
 UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30"]
 HYPERCORN = [str(BIN / "hypercorn"), "-b", "127.0.0.1:{port}", "--log-level", "warning"]
+GRANIAN = [sys.executable, "-m", "granian", "--port", "{port}", "--no-log"]
 FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
 PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
 OWN = [sys.executable, "program.py"]
@@ -197,6 +198,8 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
     "bare WSGI, hypercorn":
         (BARE_WSGI, [*HYPERCORN, "wsgi:program:app"], "", BRACES, "/wait", "sleep", "wait()"),
+    "bare WSGI, granian":
+        (BARE_WSGI, [*GRANIAN, "--interface", "wsgi", "program:app"], "", BRACES, "/wait", "sleep", "wait()"),
     "django, gunicorn":
         (DJANGO, [*GUNICORN, "program:wsgi"], "", "GET /price/<int:sku>", "/wait", "sleep", "wait()"),
     "django, gunicorn, re_path":
@@ -256,7 +259,7 @@ def test_requests_are_named_and_a_slow_one_has_its_cause(bench: Bench, case: str
         assert names.pop(name, 5) <= 5 and names == {f"GET {slow}": 1}, (names, errors)
     else:
         assert names == {name: 5, f"GET {slow}": 1}, (names, errors)
-    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "program-"))
+    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "granian-", "program-"))
     verdict = bench.dashcam("why", "captures").stdout
     assert blames(verdict, cause, "program.py:", function), verdict
 
