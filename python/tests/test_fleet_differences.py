@@ -11,7 +11,9 @@ import pytest
 pytest.importorskip("ibis")
 
 import numpy as np  # noqa: E402
+import pyarrow as pa  # noqa: E402
 from dashcam._fleet.ask import comparing, statistics  # noqa: E402
+from dashcam._fleet.rows import schema  # noqa: E402
 from dashcam._fleet.tables import store  # noqa: E402
 from dashcam._fleet.ask.differing import Diff  # noqa: E402
 from fleets import BEGIN, Cause, Drawn  # noqa: E402
@@ -88,7 +90,9 @@ def test_the_time_before_and_after_an_instant(tmp_path: Path) -> None:
 def test_sides_that_cannot_be_compared(tmp_path: Path) -> None:
     store.write(tmp_path, Drawn(1, 3, 2, STEADY).tables())
     fleet = dashcam.fleet(tmp_path)
-    assert "a side without captures may be healthy, or not recorded" in fleet.diff(before=OLD, after=NEW).text
+    text = fleet.diff(before=OLD, after=NEW).text
+    assert "after: version 2.0: no capture, no counts of requests" in text
+    assert "a side without captures and counts may be healthy, or not recorded" in text
     for wrong in ({"before": OLD}, {"before": {"colour": "red"}, "after": NEW}, {"at": "2025-11-25", "before": OLD}, {"at": "noon"},
                   {"at": "2025-11-25", "window": "long"}):
         with pytest.raises(ValueError):
@@ -99,6 +103,54 @@ def test_the_same_hours_and_the_hosts_themselves_must_agree(tmp_path: Path) -> N
     # It began everywhere on the day of the new version; and it was on these hosts before.
     found = compared(tmp_path, [*STEADY, Cause("peer", 1, 2.0, days=(3.0, 9.0)), Cause("odd", 1, 3.0, hosts=tuple(range(12)))])
     assert found.differences == [], found.text
+
+
+def counted(folder: Path, hosts: range, version: str, days: tuple[float, float]) -> None:
+    """Writes what these hosts counted of a version: 1,000 requests each, none of them captured."""
+    begin, end = (BEGIN + datetime.timedelta(days=day) for day in days)
+    columns = {column.name for column in schema.ROLLUPS.columns}
+    rows = [dict.fromkeys(columns) | {
+        "day": begin.date(), "service": "billy", "host": f"host-{host:04}", "version": version, "run": f"{version}-{host}", "number": 1,
+        "is_last": True, "uri": "billy.rollups.log", "bytes": 1, "hour_utc": begin, "from_utc": begin, "to_utc": end, "request": "GET /",
+        "total": 1000, "slow": 0, "excess_ns": 0, "failed": 0, "captured": 0, "suppressed": 0, "over_quota": 0,
+    } for host in hosts]
+    store.write(folder, {"rollups": pa.Table.from_pylist(rows, schema=schema.arrow(schema.ROLLUPS, folders=True))})
+
+
+def test_a_release_that_was_counted_and_never_captured_is_seen(tmp_path: Path) -> None:
+    store.write(tmp_path, Drawn(11, 12, 3, [Cause("refresh", 2, 4.0)]).tables())
+    counted(tmp_path, range(12), "1.0", (0, 3))
+    counted(tmp_path, range(12), "2.0", (3, 6))
+    found = dashcam.fleet(tmp_path).diff(before=OLD, after=NEW)
+    assert kinds(found) == {"refresh": "gone"}, found.text
+    assert "after: version 2.0: no capture; 12,000 requests counted on 12 hosts\n" in found.text
+    assert found.sides["after"] == {"name": "version 2.0", "services": ["billy"], "hosts": 12, "captures": 0, "requests": 12_000, "causes": 0}
+    assert [row["how"] for row in found.compared] == ["own control"]
+    other = dashcam.fleet(tmp_path).diff(before=OLD, after={"version": "3.0"})
+    assert "after: version 3.0: no capture, no counts of requests\n" in other.text
+
+
+def test_healthy_hosts_that_only_counted_are_compared(tmp_path: Path) -> None:
+    # Two canaries of ten have a capture; the eight without one ran the version, too.
+    store.write(tmp_path, Drawn(11, 20, 3, [Cause("refresh", 2, 4.0, hosts=(0, 1))], versions=lambda host, day: "2.0").tables())
+    counted(tmp_path, range(10), "2.0", (0, 3))
+    counted(tmp_path, range(10, 20), "1.0", (0, 3))
+    found = dashcam.fleet(tmp_path).diff(before=OLD, after=NEW)
+    [same] = found.compared
+    assert (same["how"], same["before"]["hosts"], same["after"]["hosts"]) == ("same hours", 10, 10)
+    assert kinds(found) == {"refresh": "local"}
+
+
+def test_a_process_that_ends_beside_the_new_one_is_no_second_side() -> None:
+    def row(first: float, last: float) -> dict[str, Any]:
+        minute = datetime.timedelta(minutes=1)
+        return {"first_utc": BEGIN + first * minute, "last_utc": BEGIN + last * minute, "captures": 0, "requests": 9}
+
+    before, after = {f"h{i}": row(0, 605) for i in range(3)}, {f"h{i}": row(600, 1200) for i in range(3)}
+    [own] = comparing.chosen(before, after, None, None)
+    assert own.how == "own control" and own.spans[0].end == BEGIN + datetime.timedelta(minutes=602.5)
+    [both] = comparing.chosen(before, {host: row(500, 1200) for host in after}, None, None)
+    assert both.how == "other hours", "they ran both"
 
 
 def test_pods_with_new_names_are_compared_in_other_hours(tmp_path: Path) -> None:

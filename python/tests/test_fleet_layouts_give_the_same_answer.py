@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,14 @@ def answers(fleet: Fleet) -> list[str]:
     found = [fleet.why(top=2).text, fleet.why(by="version").text, fleet.trend(by="hour").text, fleet.diff(sides[0], sides[1]).text,
              fleet.show("nap").text, fleet.view()]
     return [text.replace(fleet.uri, "FLEET") for text in found]
+
+
+def changed(table: pa.Table, **columns: list[Any]) -> pa.Table:
+    """The table with other values in some columns."""
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +77,9 @@ def test_findings_of_a_capture_that_is_not_listed_do_not_count(tmp_path: Path, w
     # `captures` is written last: a job was killed before, or judged again by other rules.
     monkeypatch.setattr(duck, "SMALL_BYTES", 0)
     rows = drawn()
-    again = {name: rows[name].set_column(rows[name].schema.get_field_index("rules_version"), "rules_version", pa.array(["9.9.9"] * rows[name].num_rows))
-             for name in ("findings", "requests", "parts")}
-    ids = pa.array([f"{nth:032x}" for nth in range(10**6, 10**6 + rows["findings"].num_rows)])
-    lost = rows["findings"].set_column(rows["findings"].schema.get_field_index("capture_id"), "capture_id", ids)
+    again = {name: changed(rows[name], rules_version=["9.9.9"] * rows[name].num_rows) for name in ("findings", "requests", "parts")}
+    again["findings"] = changed(again["findings"], excess_ns=[2 * ns for ns in again["findings"]["excess_ns"].to_pylist()])
+    lost = changed(rows["findings"], capture_id=[f"{nth:032x}" for nth in range(10**6, 10**6 + rows["findings"].num_rows)])
     for written in (again, {"findings": lost}, rows):
         store.write(tmp_path / "fleet", written)
     assert answers(Fleet(tmp_path / "fleet")) == wanted

@@ -72,6 +72,9 @@ def parser() -> argparse.ArgumentParser:
     diff.add_argument("--after", action="append", type=_pair, default=[], metavar="version=V2", help="the other side")
     diff.add_argument("--at", metavar="TIME", help="instead of both: the time around this instant (UTC)")
     diff.add_argument("--window", default="24h", metavar="TIME", help="how long before and after it [24h]")
+    diff.add_argument("--watch", action="store_true", help="ask again while a release rolls out, until something is worse or new; exit code 1 then")
+    diff.add_argument("--every", default="60s", metavar="TIME", help="--watch: how often [60s]")
+    diff.add_argument("--for", dest="length", metavar="TIME", help="--watch: end with 0 if nothing was found for so long [no end]")
     show = _verb(verbs, "show", _show, "all that is known of one cause")
     show.add_argument("fingerprint", metavar="FINGERPRINT", help="its beginning is enough")
     view = _verb(verbs, "view", _view, "write the answer as a page of HTML, with charts")
@@ -121,14 +124,18 @@ def _judging(one: argparse.ArgumentParser) -> None:
 
 
 def _fleet(given: argparse.Namespace) -> Any:
-    from dashcam._fleet.fleet import Fleet
-
-    fleet = Fleet(given.source, since=given.since, until=given.until, service=given.service, where=given.where,
-                  engine=given.engine, **_options(given))
+    fleet = _opened(given)
     atexit.register(fleet.close)
     for note in fleet.notes:
         sql.tell(f"fleet: {note}")
     return fleet
+
+
+def _opened(given: argparse.Namespace) -> Any:
+    from dashcam._fleet.fleet import Fleet
+
+    return Fleet(given.source, since=given.since, until=given.until, service=given.service, where=given.where,
+                 engine=given.engine, **_options(given))
 
 
 def _options(given: argparse.Namespace) -> dict[str, Any]:
@@ -175,6 +182,11 @@ def _trend(given: argparse.Namespace) -> int:
 
 
 def _diff(given: argparse.Namespace) -> int:
+    if given.watch:
+        from dashcam._fleet import watching
+
+        rollout = watching.rollout(dict(given.before), dict(given.after), given.at, given.every, given.length)
+        return FOUND if watching.watch(lambda: _opened(given), rollout, as_json=given.json, out=sys.stdout) else FINE
     answer = _fleet(given).diff(dict(given.before), dict(given.after), at=given.at, window=given.window)
     _print(answer, given.json)
     return FOUND if answer.found("worse", "new") else FINE

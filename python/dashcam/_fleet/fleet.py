@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from pyspark.sql import SparkSession  # pyright: ignore[reportMissingImports]
 
-UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 NAMES = ("captures", "findings", "requests", "parts", "rollups", "refused")
 # What a side of `diff` may be chosen by.
 SIDE_COLUMNS = ("version", "environment", "region", "host")
@@ -105,13 +105,15 @@ class Fleet:
 
     def diff(
         self, before: Mapping[str, str] | None = None, after: Mapping[str, str] | None = None,
-        at: str | datetime.datetime | None = None, window: str = "24h",
+        at: str | datetime.datetime | None = None, window: str = "24h", anytime: bool = False,
     ) -> differing.Diff:
         """What became worse or better: between two versions (or environments, regions, hosts), or
-        from `window` before `at` to `window` after it. Raises ValueError for a wrong side."""
+        from `window` before `at` to `window` after it. `anytime`: of a release that rolls out; such a
+        question may be asked again and again, and false regressions stay as rare. Raises ValueError
+        for a wrong side."""
         if at is not None:
-            if before or after:
-                raise ValueError("diff: found at beside before or after, wanted one or the other")
+            if before or after or anytime:
+                raise ValueError("diff: found at beside before, after or anytime, wanted one or the other")
             instant = time(at, self.now, "at")
             assert instant is not None
             return differing.by_time(self._asked(), instant, datetime.timedelta(seconds=seconds(window, "window")))
@@ -121,7 +123,7 @@ class Fleet:
                 raise ValueError(f"{name}: found {dict(side or {})}, wanted values of {', '.join(SIDE_COLUMNS)}, "
                                  "like {'version': '4.2'}; or at=\"2026-11-21T10:00\"")
             sides.append(dict(side))
-        return differing.by_label(self._asked(), sides[0], sides[1])
+        return differing.by_label(self._asked(), sides[0], sides[1], anytime=anytime)
 
     def worse(self, window: str = "24h") -> list[dict[str, Any]]:
         """What became worse or new in the last `window` against the one before. Raises ValueError
@@ -192,7 +194,7 @@ def time(given: str | datetime.datetime | None, now: datetime.datetime, what: st
 
 def seconds(given: str, what: str) -> float:
     """A length of time with its unit. Raises ValueError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", given.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if not found or not 0 < float(found[1]) * UNITS[found[2]] < 1e10:
         raise ValueError(f"{what}: found {given!r}, wanted a time with its unit, like 90m, 24h or 7d")
     return float(found[1]) * UNITS[found[2]]

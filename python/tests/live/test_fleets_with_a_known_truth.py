@@ -12,12 +12,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("ibis")
 
 import limited  # noqa: E402
+import rollouts  # noqa: E402
 from conftest import DASHCAM, Bench  # noqa: E402
 from dashcam._fleet.tables import store  # noqa: E402
 from fleets import Cause, Drawn  # noqa: E402
@@ -69,6 +71,27 @@ def test_a_regression_of_three_times_is_found(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "fleet")
     print(f"of {SEEDS} seeds: found {found}")
     assert found >= 0.9 * SEEDS
+
+
+# Incidents in a row, more of them, hosts that differ a lot, few hosts.
+ROLLOUTS = ({"burst": 3.0}, {"a_day": 1.0}, {"shape": 1.0, "is_counted": True}, {"hosts": 12, "changed": 4})
+
+
+@pytest.mark.seconds(3000)
+@pytest.mark.parametrize("world", ROLLOUTS, ids=str)
+def test_a_rollout_that_is_asked_about_fifty_times(world: dict[str, Any]) -> None:
+    alarms = [seed for seed in range(SEEDS) if rollouts.found(rollouts.drawn(seed, **world), 50, 3)]
+    print(f"of {SEEDS} seeds: alarms {alarms}")
+    assert len(alarms) <= max(1, SEEDS // 20), alarms
+
+
+@pytest.mark.seconds(3000)
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_a_rollout_with_three_times_the_incidents_is_stopped(is_counted: bool) -> None:
+    found = [rollouts.found(rollouts.drawn(seed, grown=3.0, is_counted=is_counted), 50, 3) for seed in range(SEEDS)]
+    hours = sorted(one[0] / rollouts.HOUR for one in found if one and rollouts.GROWN in one[1])
+    print(f"of {SEEDS} seeds: found {len(hours)}, half of them within {hours[len(hours) // 2]} h")
+    assert len(hours) >= 0.9 * SEEDS and hours[len(hours) // 2] <= 8
 
 
 @pytest.mark.seconds(3000)

@@ -118,17 +118,21 @@ def _apart(how: str, sides: list[list[str]], before: Span, after: Span) -> Compa
 
 
 def _span(hosts: Iterable[Row]) -> Span:
-    """When a side ran. Its captures, at random times, leave a part of that uncovered at both ends."""
+    """When a side ran. Captures, at random times, leave a part of that uncovered at both ends; counts
+    of requests leave none."""
     rows = list(hosts)
     begin, end = min(row["first_utc"] for row in rows), max(row["last_utc"] for row in rows)
+    if any("requests" in row for row in rows):
+        return Span(begin, max(end, begin + INCIDENT))
     margin = max((end - begin) / max(1, sum(row["captures"] for row in rows) - 1), INCIDENT)
     return Span(begin - margin, end + margin)
 
 
 def _changed(before: Row, after: Row) -> datetime.datetime | None:
-    """When a host changed from one side to the other, between its captures; None: it ran both."""
+    """When a host changed from one side to the other, between its captures or counts; None: it ran
+    both. A process that ends its last requests beside the new one is no second side."""
     for first, second in ((before, after), (after, before)):
-        if first["last_utc"] < second["first_utc"]:
+        if first["first_utc"] < second["first_utc"] and first["last_utc"] < second["first_utc"] + INCIDENT:
             middle: datetime.datetime = first["last_utc"] + (second["first_utc"] - first["last_utc"]) / 2
             return middle
     return None

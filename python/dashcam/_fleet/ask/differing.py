@@ -10,8 +10,12 @@ hours. Chance must be improbable, the effect large enough to matter, and on seve
 cause on few hosts is listed apart. A cause that vanished and another that appeared with the same
 word, service and request are shown as one that may have moved (a renamed file).
 
-What it cannot know: a host without a capture is not seen, and when a host changed is estimated from
-the times of its captures.
+*Anytime*: the same, of a release that rolls out, asked again and again. What is known is judged at
+fixed lengths of the rollout, each half as long again as the one before; between them the answer stays
+as it is. All these judgements share the chance that is allowed (`statistics.part_of_judgement`).
+
+What it cannot know: a host without a capture is seen only if it counted its requests; else, when it
+changed is estimated from the times of its captures.
 """
 
 # Ibis and pyarrow have no types; what pyright infers from their source is wrong.
@@ -23,6 +27,7 @@ import datetime
 import math
 from typing import Any, NamedTuple
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +53,9 @@ class Diff(NamedTuple):
     sides: dict[str, Row]
     compared: list[Row]
     differences: list[Row]
+    nearest: Row | None = None
+    """With `anytime`: the cause that is most surely worse; `p_anytime` is the chance of it, and
+    `p_wanted` what is wanted. None: none was judged."""
 
     def found(self, *kinds: str) -> list[Row]:
         """The differences of these kinds: worse, new, better, gone; local (a new cause on one or two
@@ -65,14 +73,16 @@ class Diff(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One side: what it is called, what is of it, its span if that is given."""
+    """One side: what it is called, what is of it, its hosts that counted requests, its span if that
+    is given."""
 
     name: str
     all_: questions.Asked
+    observed: ir.Table
     span: comparing.Span | None = None
 
 
-def by_label(all_: questions.Asked, before: dict[str, str], after: dict[str, str]) -> Diff:
+def by_label(all_: questions.Asked, before: dict[str, str], after: dict[str, str], *, anytime: bool = False) -> Diff:
     """Compares captures with these values of labels."""
     sides = []
     for chosen in (before, after):
@@ -80,8 +90,8 @@ def by_label(all_: questions.Asked, before: dict[str, str], after: dict[str, str
         for column, value in chosen.items():
             captures = captures.filter(captures[column] == value)
         name = ", ".join(f"{column} {value}" for column, value in chosen.items())
-        sides.append(Side(name, questions.of_captures(all_, captures)))
-    return _compared(all_, *sides)
+        sides.append(Side(name, questions.of_captures(all_, captures), questions.observed(all_, chosen, questions.Span())))
+    return _compared(all_, *sides, anytime=anytime)
 
 
 def by_time(all_: questions.Asked, at: datetime.datetime, window: datetime.timedelta) -> Diff:
@@ -90,65 +100,112 @@ def by_time(all_: questions.Asked, at: datetime.datetime, window: datetime.timed
     sides = []
     for span in (comparing.Span(at - window, at), comparing.Span(at, at + window)):
         name = f"{span.begin:%Y-%m-%d %H:%M} to {span.end:%Y-%m-%d %H:%M} UTC"
-        sides.append(Side(name, questions.within(all_, questions.Span(*span)), span))
+        within = questions.Span(*span)
+        sides.append(Side(name, questions.within(all_, within), questions.observed(all_, {}, within), span))
     return _compared(all_, *sides)
 
 
 class _Seen(NamedTuple):
-    """What was seen of one side: hosts and incidents by service."""
+    """What was seen of one side: hosts and incidents by service; requests that were counted."""
 
     hosts: dict[str, dict[str, Row]]
     incidents: dict[str, pa.Table]
+    requests: int | None
 
 
-def _compared(all_: questions.Asked, before: Side, after: Side) -> Diff:
+def _compared(all_: questions.Asked, before: Side, after: Side, *, anytime: bool = False) -> Diff:
     seen = {"before": _seen(before), "after": _seen(after)}
     names = {(row["service"], row["fingerprint"]): row for row in questions.rows(questions.worst(all_, questions.CAUSE))}
     tested: list[Row] = []
     compared: list[Row] = []
     for service in sorted(set(seen["before"].hosts) & set(seen["after"].hosts)):
-        hosts = [seen[name].hosts[service] for name in ("before", "after")]
-        chosen = comparing.chosen(hosts[0], hosts[1], before.span, after.span)
-        compared += [{"service": service} | comparison.described() for comparison in chosen]
-        tested += _of_service(service, chosen, [seen[name].incidents.get(service) for name in ("before", "after")])
+        both = Sides(*(seen[name].hosts[service] for name in ("before", "after")), *(seen[name].incidents[service] for name in ("before", "after")))
+        number = 0
+        if anytime:
+            number, both = until_judged(both)
+            if not number:
+                continue
+        chosen = comparing.chosen(both.hosts_before, both.hosts_after, before.span, after.span)
+        compared += [{"service": service, "judgement": number or None} | comparison.described() for comparison in chosen]
+        tested += of_service(service, chosen, both, number)
     for row in tested:
         found = names[(row["service"], row["fingerprint"])]
         row |= answers.of_cause(found) | {"request": found["request"], "summary": found["summary"]}
-    _judge(tested)
+    judge(tested)
     _moved(tested)
     differences = [row for row in tested if row["kind"] in KINDS]
     differences.sort(key=lambda row: (KINDS.index(row["kind"]), -row["share"], row["service"], row["fingerprint"]))
     sides = {name: _side(side.name, seen[name]) for name, side in (("before", before), ("after", after))}
-    return Diff(sides, compared, differences)
+    return Diff(sides, compared, differences, _nearest(tested) if anytime else None)
+
+
+def _nearest(tested: list[Row]) -> Row | None:
+    found = min(tested, key=lambda row: (row["p_anytime"], row["service"], row["fingerprint"]), default=None)
+    # Of the first discovery among all causes.
+    return found and found | {"p_wanted": statistics.FALSE_DISCOVERIES / len(tested)}
+
+
+class Sides(NamedTuple):
+    """Both sides of a service: its hosts, with when they were seen, and its incidents."""
+
+    hosts_before: dict[str, Row]
+    hosts_after: dict[str, Row]
+    before: pa.Table
+    after: pa.Table
+
+
+def until_judged(both: Sides) -> tuple[int, Sides]:
+    """What was known when the rollout was last judged, and the number of that judgement; 0: not yet. The
+    rollout begins with the first sign of the after side; what has arrived says how long it has run."""
+    begin = min(row["first_utc"] for row in both.hosts_after.values())
+    end = max(row["last_utc"] for hosts in (both.hosts_before, both.hosts_after) for row in hosts.values())
+    number = statistics.judgements((end - begin).total_seconds())
+    if not number:
+        return 0, both
+    until = begin + datetime.timedelta(seconds=statistics.judgement_s(number))
+    interval = int((until - datetime.datetime(1970, 1, 1)).total_seconds() // questions.INCIDENT_SECONDS)
+    hosts = [{host: row | {"last_utc": min(row["last_utc"], until)} for host, row in hosts.items() if row["first_utc"] < until}
+             for hosts in (both.hosts_before, both.hosts_after)]
+    tables = [table.filter(pc.less(table["interval"], interval)) for table in (both.before, both.after)]
+    return (number, Sides(*hosts, *tables)) if all(hosts) else (0, both)
 
 
 def _seen(side: Side) -> _Seen:
     hosts: dict[str, dict[str, Row]] = {}
     for row in questions.rows(questions.totals(side.all_)):
-        hosts.setdefault(row["service"], {})[row["host"]] = row
+        hosts.setdefault(row["service"], {})[row["host"]] = {name: row[name] for name in ("captures", "first_utc", "last_utc")}
+    counted = questions.rows(side.observed)
+    for row in counted:
+        own = hosts.setdefault(row["service"], {}).setdefault(row["host"], row | {"captures": 0})
+        own |= {"requests": row["requests"], "first_utc": min(own["first_utc"], row["first_utc"]), "last_utc": max(own["last_utc"], row["last_utc"])}
     found = questions.incidents(side.all_).to_pyarrow()
-    return _Seen(hosts, {service: found.filter(pc.equal(found["service"], service)) for service in hosts})
+    incidents = {service: found.filter(pc.equal(found["service"], service)) for service in hosts}
+    return _Seen(hosts, incidents, sum(row["requests"] for row in counted) if counted else None)
 
 
 def _side(name: str, seen: _Seen) -> Row:
     services = seen.hosts.values()
     return {
         "name": name, "services": sorted(seen.hosts), "hosts": len({host for hosts in services for host in hosts}),
-        "captures": sum(row["captures"] for hosts in services for row in hosts.values()),
+        "captures": sum(row["captures"] for hosts in services for row in hosts.values()), "requests": seen.requests,
         "causes": sum(pc.count_distinct(table["fingerprint"]).as_py() for table in seen.incidents.values()),
     }
 
 
-def _of_service(service: str, comparisons: list[comparing.Comparison], sides: list[pa.Table | None]) -> list[Row]:
-    """A row for each cause of a service, with each comparison."""
+def of_service(service: str, comparisons: list[comparing.Comparison], both: Sides, judgement: int = 0) -> list[Row]:
+    """A row for each cause of a service, with each comparison. `judgement`: its number, of a
+    question that is asked again and again."""
     found: dict[str, Row] = {}
-    causes = sorted({cause for side in sides if side is not None for cause in side["fingerprint"].to_pylist()})
+    sides = [both.before, both.after]
+    causes = sorted({cause for side in sides for cause in side["fingerprint"].to_pylist()})
+    if not causes:
+        return []
     for comparison in comparisons:
         counts, excess_ns = comparison.counted(causes, sides)
         after = np.array([unit.is_after for unit in comparison.units])
         total_ns = {name: float(excess_ns[chosen].sum()) for name, chosen in (("before", ~after), ("after", after))}
-        for column, (cause, difference) in enumerate(zip(causes, statistics.compare(comparison.units, counts, service))):
-            row = found.setdefault(cause, {"service": service, "fingerprint": cause, "comparisons": []})
+        for column, (cause, difference) in enumerate(zip(causes, statistics.compare(comparison.units, counts, service, finely=judgement > 0))):
+            row = found.setdefault(cause, {"service": service, "fingerprint": cause, "judgement": judgement or None, "comparisons": []})
             parts: Row = {"how": comparison.how, "ratio": difference.ratio, "p_worse": difference.p_worse, "p_better": difference.p_better}
             for name, chosen in (("before", ~after), ("after", after)):
                 own_ns = float(excess_ns[chosen, column].sum())
@@ -159,13 +216,16 @@ def _of_service(service: str, comparisons: list[comparing.Comparison], sides: li
     return list(found.values())
 
 
-def _judge(rows: list[Row]) -> None:
+def judge(rows: list[Row]) -> None:
     """Gives each row its kind: what all of its comparisons agree on."""
     for row in rows:
         parts = row["comparisons"]
         row["p_worse"], row["p_better"] = (max(part[name] for part in parts) for name in ("p_worse", "p_better"))
+        # What a judgement may contribute to chance is less than the whole.
+        share_of_it = statistics.part_of_judgement(row["judgement"]) if row["judgement"] else 1.0
+        row["p_anytime"] = min(1.0, row["p_worse"] / share_of_it) if row["judgement"] else None
         row["share"] = max(part[side]["share"] for part in parts for side in ("before", "after"))
-    surely_worse = statistics.discoveries([row["p_worse"] for row in rows])
+    surely_worse = statistics.discoveries([row["p_worse"] if row["p_anytime"] is None else row["p_anytime"] for row in rows])
     surely_better = statistics.discoveries([row["p_better"] for row in rows])
     for row, is_worse, is_better in zip(rows, surely_worse, surely_better):
         row["kind"] = _kind(row, is_worse, is_better) if row["share"] >= SHARE_MIN else "same"

@@ -21,7 +21,7 @@ round in different ways.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import ibis
@@ -285,6 +285,16 @@ def _may_share(captures: ir.Table) -> ir.Table:
     is_shared = (known.first_slow_utc < earlier).fill_null(False) | (later <= known.captured_utc).fill_null(False)
     shared = known.mutate(is_shared=is_shared).filter(lambda t: t.is_shared)
     return captures.semi_join(shared, "capture").select("capture_id", "rules_version", "capture", "day", "captured_utc", *PROCESS)
+
+
+def observed(all_: Asked, values: Mapping[str, str], span: Span) -> ir.Table:
+    """Hosts of each service that counted requests with these values of columns, in a span of time;
+    when, and how many requests."""
+    found = counted(all_.tables.rollups if all_.counted is None else all_.counted, span)
+    for column, value in values.items():
+        found = found.filter(found[column] == value)
+    return found.group_by("service", "host").agg(
+        requests=found.total.sum().cast("int64"), first_utc=found.from_utc.min(), last_utc=found.to_utc.max())
 
 
 def parts(all_: Asked) -> ir.Table:

@@ -15,8 +15,10 @@ from dashcam.sql import cell
 Row = dict[str, Any]
 # Names listed in a line.
 NAMES_MAX = 3
-HOW = ("An incident is ten minutes of one host with the cause. Hosts without any capture are not seen; when a host changed "
-       "is estimated from its captures.\n")
+HOW = "An incident is ten minutes of one host with the cause. "
+UNSEEN = ("Hosts without any capture are not seen, where requests were not counted; when a host changed is estimated from its "
+          "captures.\n")
+SEEN = "Hosts without a capture are those that counted requests.\n"
 BARS = "▁▂▃▄▅▆▇█"
 # Buckets in a line of `trend`; the newest ones.
 BUCKETS_MAX = 60
@@ -96,27 +98,46 @@ def show(cause: Row) -> str:
 
 def diff(sides: Row, compared: list[Row], differences: list[Row]) -> str:
     """`dashcam fleet diff`."""
-    out = ""
-    for name in ("before", "after"):
-        side = sides[name]
-        out += f"{name}: {cell(side['name'])}: {_count(side['captures'], 'capture')} of {_count(side['hosts'], 'host')}, "
-        out += f"{_count(side['causes'], 'cause')}\n"
+    out = "".join(f"{name}: {cell(sides[name]['name'])}: {_side(sides[name])}\n" for name in ("before", "after"))
     for name, other in (("before", "after"), ("after", "before")):
         alone = sorted(set(sides[name]["services"]) - set(sides[other]["services"]))
         if alone:
-            out += f"Only {name} has captures of {', '.join(cell(service) for service in alone)}: not compared.\n"
-    if not all(sides[name]["captures"] for name in sides):
-        return out + "Nothing to compare: a side without captures may be healthy, or not recorded.\n"
+            out += f"Only {name} has captures or counts of {', '.join(cell(service) for service in alone)}: not compared.\n"
+    if not all(sides[name]["services"] for name in sides):
+        return out + "Nothing to compare: a side without captures and counts may be healthy, or not recorded.\n"
     out += "".join(_comparison(row) for row in compared)
+    how = HOW + (SEEN if all(sides[name]["requests"] for name in sides) else UNSEEN)
     if not differences:
-        return out + "No difference that is sure, large enough and on several hosts.\n" + HOW
+        return out + "No difference that is sure, large enough and on several hosts.\n" + how
     for row in differences:
         out += f"{KINDS[row['kind']]}: {_named(row)}  {row['fingerprint']}\n"
         out += "".join(f"   {_ratio(part)}\n" for part in row["comparisons"])
         out += f"   {cell(row['request'])}: {cell(row['summary'])}\n"
         if row.get("moved_from"):
             out += f"   moved? {row['moved_from']} vanished, with the same cause, request and rate\n"
-    return out + HOW
+    return out + how
+
+
+def watched(at: datetime.datetime, sides: Row, differences: list[Row], nearest: Row | None) -> str:
+    """A line of `dashcam fleet diff --watch`."""
+    seen = "; ".join(f"{name} {_side(sides[name])}" for name in ("before", "after"))
+    if any(row["kind"] in ("worse", "new") for row in differences):
+        return f"{_time(at)}: {seen}\n"
+    if not all(sides[name]["services"] for name in sides):
+        return f"{_time(at)}: {seen}; nothing to compare yet\n"
+    if not nearest:
+        return f"{_time(at)}: {seen}; nothing judged yet\n"
+    return (f"{_time(at)}: {seen}; no sure regression, nearest {_named(nearest)}: chance {nearest['p_anytime'] * 100:.2g} %, "
+            f"wanted {nearest['p_wanted'] * 100:.2g} %\n")
+
+
+def _side(side: Row) -> str:
+    """What is known of one side."""
+    hosts = _count(side["hosts"], "host")
+    counted = f"{_count(side['requests'], 'request')} counted" if side["requests"] else None
+    if not side["captures"]:
+        return f"no capture; {counted} on {hosts}" if counted else "no capture, no counts of requests"
+    return f"{_count(side['captures'], 'capture')}{f' and {counted}' if counted else ''} of {hosts}, {_count(side['causes'], 'cause')}"
 
 
 def amount(ns: float) -> str:
