@@ -54,7 +54,7 @@ def cpu_ns(pid: int) -> tuple[int, int]:
 
 def turn(clients: Clients, pid: int, state: str, requests: int) -> Turn:
     """That many requests in one state."""
-    subprocess.run([run.BIN / "dashcam", "set", str(pid), state], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([run.BIN / "dashcam", "set", str(pid), state], check=True, capture_output=True)
     clients.ask(requests // 8)
     before = cpu_ns(pid)
     took = clients.ask(requests)
