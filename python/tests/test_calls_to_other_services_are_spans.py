@@ -261,7 +261,11 @@ def test_a_call_that_is_cancelled_has_failed(bench: Bench) -> None:
 
         listener = socket.create_server(("127.0.0.1", 0))
         began = threading.Event()
-        threading.Thread(target=lambda: (listener.accept(), began.set()), daemon=True).start()
+        accepted = []  # closed at the end only: the client would see it
+        def accept():
+            accepted.append(listener.accept()[0])
+            began.set()
+        threading.Thread(target=accept, daemon=True).start()
 
         async def ask():
             async with httpx.AsyncClient() as client:
