@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BIN, Bench, free_port, get
+from conftest import BIN, Bench, free_port, get, wait_for
 from test_metrics_reach_a_statsd_server import Server, total
 
 BEGIN = """
@@ -146,6 +146,8 @@ async def asgi(scope, receive, send):
 ], ids=["gunicorn", "gunicorn gthread", "uvicorn", "uvicorn with workers"])
 def test_workers_that_are_ended_by_a_signal_send_what_they_have(bench: Bench, server_words: "list[str]") -> None:
     bench.write("app.py", WSGI)
+    # A worker of gunicorn that gets the signal before its own handlers are in place does not end.
+    bench.write("gunicorn.conf.py", 'def post_worker_init(worker): open(f"ready-{worker.pid}", "w").close()')
     server, port = Server(), free_port()
     words = [word.format(port=port) for word in server_words]
     try:
@@ -156,6 +158,9 @@ def test_workers_that_are_ended_by_a_signal_send_what_they_have(bench: Bench, se
         bench.running.append(service)
         for _ in range(20):
             assert get(port) == "ok"
+        if words[0] == "gunicorn":
+            workers = int(words[words.index("--workers") + 1])
+            wait_for("all workers", lambda: len(list(bench.folder.glob("ready-*"))) == workers)
         service.send_signal(signal.SIGTERM)
         said, _ = service.communicate(timeout=60)
     finally:
