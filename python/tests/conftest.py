@@ -190,6 +190,15 @@ def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
             time.sleep(0.05)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache() -> Iterator[None]:
+    """Tables of captures that an earlier run asked about, in folders of the same names, are not in the
+    answers of this one."""
+    with tempfile.TemporaryDirectory(prefix="test-cache-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", folder)
+        yield
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """A folder of the test's own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,33 @@ def test_a_log_that_grows_and_is_renamed_adds_its_new_lines_once(source: Path, t
     log.write_text(line(16, number=5))
     indexing.count(source, out)
     assert numbers() == [1, 2, 3, 5], "a line that was cut short is none"
+
+
+def test_a_folder_that_was_emptied_and_used_again_has_its_new_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = tmp_path / "captures"
+    log = source / "billy.rollups.log"
+
+    def total() -> int:
+        [counted] = dashcam.fleet(source).why().totals["counts"]
+        return int(counted["total"])
+
+    source.mkdir()
+    log.write_text(line(12, total=30))
+    assert total() == 30
+    with open(log, "a") as file:
+        file.write(line(13, number=2, total=5))
+    assert total() == 35
+    # Put away: its lines are remembered, and the next ones are added.
+    log.rename(source / "billy.rollups.log.1")
+    log.write_text(line(14, number=3, total=7))
+    assert total() == 42
+    shutil.rmtree(source)
+    source.mkdir()
+    log.write_text(line(15, run="b", total=4))
+    assert total() == 4
+    log.write_text("\x00")
+    assert total() == 4, "no line of it says that it is another log"
 
 
 @pytest.mark.parametrize("wrong", [

@@ -14,6 +14,7 @@ lines is all there is to read.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from collections.abc import Collection, Iterator
@@ -62,6 +63,15 @@ def rows(path: Path, uri: str, size: int, known: Collection[Key] = (), begin: in
         if key not in known:
             found += [row | {"uri": uri, "bytes": size} for row in listed]
     return Counted(pa.Table.from_pylist(found, schema=schema.arrow(schema.ROLLUPS, folders=True)), wrong, why)
+
+
+def first(path: Path, size: int) -> Key | None:
+    """What identifies the first line that is whole and right, of those in the first 4 MiB. None: there
+    is none."""
+    for line in _lines(path, min(size, LINE_BYTES_MAX), 0):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _line(line)[0]
+    return None
 
 
 def _lines(path: Path, size: int, begin: int) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -154,8 +155,25 @@ def opened(given: str | os.PathLike[str], *, native_names: bool = False, **optio
     if not found:
         raise CaptureError(f"no capture (*{ENDING}) and no counts of requests (*{LOGS[0]}) below {source}, and no tables of a fleet in it")
     cache = _cache(source, native_names)
+    if _was_emptied(source, cache):
+        shutil.rmtree(cache)
     index(source, cache, native_names=native_names, **options)
     return Source(cache, source, found, [])
+
+
+def _was_emptied(source: Path, cache: Path) -> bool:
+    """Whether a log has other lines than the ones that were counted: its folder was emptied, or is
+    another one of the same name, whose counts would be added to those of the one before."""
+    seen: dict[str, list[children.File]] = {}
+    for file in logs(source):
+        seen.setdefault(both_names(file.uri)[0], []).append(file)
+    for name, files in seen.items():
+        known = store.lines(cache, both_names(name))
+        first = [counting.first(file.path, file.bytes) for file in files]
+        # The log that follows one that was put away has new lines only.
+        if known and any(first) and not any(key in known for key in first):
+            return True
+    return False
 
 
 def _cache(source: Path, native_names: bool) -> Path:
