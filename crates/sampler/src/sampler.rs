@@ -19,8 +19,8 @@
 //! threads work and no request is taken up (`crate::policy::progress`); all others from half of
 //! what fills it (`crate::policy::budget`). Where neither pays, threads are not sampled, but
 //! switches are still drained before the kernel's rings are full, and requests are still watched.
-//! While no thread works there are twenty passes a second, and the next request's begin ends the
-//! sleep.
+//! While no thread works there are twenty passes a second, four in a process that had no request
+//! for a minute, and the next request's begin ends the sleep.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub struct Sampler<W: World> {
     others_ns: u64,
     random: Random,
     open: Vec<OpenRequest>,
+    /// Requests that had begun before `open` was read.
+    begun: u64,
     urgent: Vec<u32>,
     need: Need,
     progress: Progress,
@@ -133,11 +135,12 @@ impl<W: World> Sampler<W> {
             look: Look::No,
             cpu_before_ns: 0,
             booked_ns: 0,
-            schedule: Schedule::default(),
+            schedule: Schedule::new(now),
             passed_ns: now,
             others_ns: 0,
             random: Random::new(now),
             open: Vec::new(),
+            begun: 0,
             urgent: Vec::new(),
             need: Need::Usual,
             progress: Progress::default(),
@@ -165,6 +168,11 @@ impl<W: World> Sampler<W> {
     /// The requests that were open when the last pass began, oldest first.
     pub fn open(&self) -> &[OpenRequest] {
         &self.open
+    }
+
+    /// How many had begun in all, before these were read.
+    pub fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Nothing is recorded: keeps what must not pile up.
@@ -270,6 +278,7 @@ impl<W: World> Sampler<W> {
     /// Lists open requests; those past their usual time make their threads urgent, oldest first.
     fn watch_requests(&mut self, now: u64) {
         self.open.clear();
+        self.begun = self.world.requests_begun();
         let open = &mut self.open;
         self.world.open_requests(|request| open.push(request));
         self.open.sort_unstable_by_key(|r| r.begin_ns);
@@ -302,11 +311,11 @@ impl<W: World> Sampler<W> {
             true => self.tracks.anybody_ran(),
             false => cpu_ns > WORK_NS,
         };
-        self.schedule.note(ran || !self.open.is_empty());
         let ns = now.saturating_sub(std::mem::replace(&mut self.passed_ns, now));
-        let begun = self.world.requests_begun();
         let gil_wanted = std::mem::take(&mut self.gil_wanted);
-        self.progress.note(Since { begun, ns, cpu_ns, gil_wanted });
+        let since = Since { begun: self.begun, ns, cpu_ns, gil_wanted };
+        self.schedule.note(&since, (!self.open.is_empty(), ran), now);
+        self.progress.note(since);
         if self.progress.is_stalled() {
             self.need = self.need.max(Need::Stalled);
         }

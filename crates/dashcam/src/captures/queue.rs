@@ -138,6 +138,12 @@ impl Queue {
         self.flushed.load(Ordering::Acquire) >= wanted
     }
 
+    /// For the sampler: whether the open states are wanted.
+    pub(crate) fn wants_flush(&self) -> bool {
+        // Relaxed: `answer_flush` follows.
+        self.flushed.load(Ordering::Relaxed) != self.flush_wanted.load(Ordering::Relaxed)
+    }
+
     /// For the sampler: calls `write` if the open states are wanted.
     pub(crate) fn answer_flush(&self, write: impl FnOnce()) {
         let wanted = self.flush_wanted.load(Ordering::Acquire);

@@ -264,7 +264,7 @@ fn stop_now() {
     }
     let (recording, queue) = (&parts.recording, &parts.queue);
     recording.stop();
-    recording.recorder.nap().wake();
+    recording.recorder.nap().wake_for_due();
     queue.notify();
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     let mut have_ended = true;

@@ -205,7 +205,7 @@ fn record_open_requests(recorder: &Recorder) {
 /// tenth of a second (it may be gone, or starved).
 fn wait_for_sampler(recording: &Recording, queue: &Queue) {
     let wanted = queue.want_flush();
-    recording.recorder.nap().wake();
+    recording.recorder.nap().wake_for_due();
     for _ in 0..50 {
         if queue.is_flushed(wanted) || recording.stopping() {
             return;

@@ -187,9 +187,8 @@ impl<W: World> Passes<'_, W> {
             Next::At(next_ns) => next_ns,
             Next::Nap { until_ns, period_ns } => {
                 let nap_ns = until_ns.saturating_sub(sys::clock::now_ns());
-                let is_short = || self.recording.is_short(sys::clock::now_ns());
                 let nap = self.recording.recorder.nap();
-                if !nap.sleep_unless(Duration::from_nanos(nap_ns), is_short) {
+                if !nap.sleep_unless(Duration::from_nanos(nap_ns), || self.is_wanted()) {
                     return until_ns;
                 }
                 // Woken at last: the process may have been stopped while the sampler slept.
@@ -198,6 +197,15 @@ impl<W: World> Passes<'_, W> {
                 woken_ns + period_ns
             }
         }
+    }
+
+    /// Whether there is work since the last pass, whose end the nap is to be.
+    fn is_wanted(&self) -> bool {
+        let recording = self.recording;
+        recording.recorder.open_requests().begun() != self.sampler.begun()
+            || recording.is_short(sys::clock::now_ns())
+            || recording.stopping()
+            || self.queue.wants_flush()
     }
 
     /// Takes over settings that were changed meanwhile.

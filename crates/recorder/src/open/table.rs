@@ -123,8 +123,8 @@ impl OpenTable {
         tid: u32,
         on_loop: bool,
     ) -> Option<u64> {
-        // Relaxed: only uniqueness matters.
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: a thread that naps until one begins is woken behind this (`sys::nap`).
+        let serial = self.serial.fetch_add(1, Ordering::SeqCst);
         let start = tid as usize % SPREAD;
         let near = (0..NEAR).map(|probe| start + probe);
         let freed = self.freed.load(Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl OpenTable {
 
     /// Requests begun so far.
     pub fn begun(&self) -> u64 {
-        self.serial.load(Ordering::Relaxed).saturating_sub(1)
+        self.serial.load(Ordering::SeqCst).saturating_sub(1)
     }
 
     /// Whether a request began after `begun` had.
@@ -174,7 +174,7 @@ impl OpenTable {
     }
 
     pub(crate) fn untracked(&self) -> u64 {
-        (self.serial.fetch_add(1, Ordering::Relaxed) << 12) | UNTRACKED
+        (self.serial.fetch_add(1, Ordering::SeqCst) << 12) | UNTRACKED
     }
 
     pub(crate) fn rename(&self, id: u64, name: ring::Name) {

@@ -18,6 +18,22 @@ fn a_service_that_works_has_a_hundred_passes_a_second_and_an_idle_one_twenty() {
 }
 
 #[test]
+fn a_process_without_requests_for_a_minute_has_four_passes_a_second_though_a_thread_ticks() {
+    for exact in [true, false] {
+        let world = World::new(8, exact, CHEAP);
+        let mut sampler = world.sampler();
+        let ticks = |world: &World| world.runs(2, MS / 10);
+        passes(&world, &mut sampler, START_NS + 61 * SECOND, ticks);
+        let (periods, naps) = passes(&world, &mut sampler, START_NS + 71 * SECOND, ticks);
+        assert!((38..=40).contains(&naps) && periods == 0, "{exact}: {periods}, {naps}");
+        world.request(2, 0);
+        world.all_requests_end();
+        let (periods, _) = passes(&world, &mut sampler, START_NS + 72 * SECOND, ticks);
+        assert!(periods > 10, "{exact}: {periods}: a request began");
+    }
+}
+
+#[test]
 fn an_open_request_keeps_the_sampler_awake_and_its_end_lets_it_nap() {
     let world = World::new(8, true, CHEAP);
     let mut sampler = world.sampler();

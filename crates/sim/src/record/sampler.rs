@@ -148,7 +148,7 @@ impl Sampler {
             choice: Choice::new(seed),
             order: Order::default(),
             list: ListAge::default(),
-            schedule: Schedule::default(),
+            schedule: Schedule::new(START_NS),
             passed_ns: START_NS,
             others_ns: 0,
             gil_wanted: false,
@@ -174,9 +174,8 @@ impl Sampler {
         self.drained += 1;
     }
 
-    /// A request's begin ends the long sleep.
+    /// A request begins.
     pub fn request_begins(&mut self) {
-        self.schedule.note(true);
         self.begun += 1;
     }
 
@@ -222,10 +221,11 @@ impl Sampler {
             true => self.tracks.anybody_ran(),
             false => cpu_ns > WORK_NS,
         };
-        self.schedule.note(open || ran);
         let ns = now.saturating_sub(std::mem::replace(&mut self.passed_ns, now));
         let (begun, gil_wanted) = (self.begun, std::mem::take(&mut self.gil_wanted));
-        self.progress.note(Since { begun, ns, cpu_ns, gil_wanted });
+        let since = Since { begun, ns, cpu_ns, gil_wanted };
+        self.schedule.note(&since, (open, ran), now);
+        self.progress.note(since);
         if self.progress.is_stalled() {
             self.need = self.need.max(Need::Stalled);
         }

@@ -9,11 +9,11 @@
 //!   wake_for_due             makes it due | fence | load: 1? | store 0, wake
 //! ```
 //!
-//! What it promises: `wake` costs one relaxed load while no thread sleeps, and 2-5 us for the call
-//! that ends a sleep; it takes no lock and is async-signal-safe. No sleep is longer than requested.
-//! A `wake` at the very moment in which a sleep begins may be missed, since a barrier on each
-//! `wake` would cost more than the whole call; the sleep then takes its full time. `wake_for_due`
-//! has the barrier: either it sees the sleeper, or the sleeper sees that it is due.
+//! What it promises: `wake` costs one load while no thread sleeps, and 2-5 us for the call that
+//! ends a sleep; it takes no lock and is async-signal-safe. No sleep is longer than requested.
+//! A thread that makes it due and then wakes is never missed: either it sees the sleeper, or the
+//! sleeper sees that it is due. For that, `wake` needs a SeqCst read-modify-write as what makes it
+//! due, which on x86-64 costs no more than a relaxed one; `wake_for_due` has a barrier of its own.
 
 #[cfg(all(loom, test))]
 use loom::sync::atomic::{fence, AtomicU32, Ordering};
@@ -43,13 +43,14 @@ impl Nap {
         self.sleep_unless(longest, || false)
     }
 
-    /// The same; not at all if it is `due`, which counts as woken. A thread that makes it due and
-    /// calls `wake_for_due` then is never missed.
+    /// The same; not at all if it is `due`, which counts as woken. For a `wake` it must be loaded
+    /// with SeqCst.
     pub fn sleep_unless(&self, longest: Duration, due: impl FnOnce() -> bool) -> bool {
         let begin_ns = crate::clock::now_ns();
         self.word.store(1, Ordering::SeqCst);
         // SeqCst: pairs with `wake_for_due`. Of the two fences one is first: behind the other one
-        // the word, or what makes it due, is seen.
+        // the word, or what makes it due, is seen. So it is with `wake`, whose two operations and
+        // ours are in one order.
         fence(Ordering::SeqCst);
         if due() {
             self.word.store(0, Ordering::SeqCst);
@@ -90,22 +91,30 @@ impl Nap {
         }
     }
 
-    /// Ends a sleep, if there is one.
+    /// Ends a sleep, if there is one. Behind a SeqCst read-modify-write that makes it due, the
+    /// sleep ends, or does not begin.
     #[inline]
     pub fn wake(&self) {
-        // Relaxed: see above.
-        if self.word.load(Ordering::Relaxed) != 0 {
+        // In the model a fence: loom takes SeqCst of single operations for acquire and release.
+        #[cfg(all(loom, test))]
+        fence(Ordering::SeqCst);
+        self.wake_seen();
+    }
+
+    #[inline]
+    fn wake_seen(&self) {
+        // SeqCst: see `wake`.
+        if self.word.load(Ordering::SeqCst) != 0 {
             self.wake_now();
         }
     }
 
-    /// The same, behind a store that makes it due: the sleep ends, or does not begin. Costs a
-    /// barrier (5-20 ns).
+    /// The same, behind any store that makes it due. Costs a barrier (5-20 ns).
     #[inline]
     pub fn wake_for_due(&self) {
         // SeqCst: pairs with `sleep_unless`.
         fence(Ordering::SeqCst);
-        self.wake();
+        self.wake_seen();
     }
 
     #[cold]
@@ -186,32 +195,42 @@ mod model {
     }
 
     /// A sleeper, and a thread that makes it due and wakes it, in every order.
-    fn sleeps_until_due(wake: fn(&Nap)) {
+    fn sleeps_until_due(load: Ordering, make_due_and_wake: fn(&AtomicU32, &Nap)) {
         loom::model(move || {
             let shared = Arc::new((Nap::default(), AtomicU32::new(0)));
             let waker = {
                 let shared = Arc::clone(&shared);
-                loom::thread::spawn(move || {
-                    shared.1.store(1, Ordering::Relaxed);
-                    wake(&shared.0);
-                })
+                loom::thread::spawn(move || make_due_and_wake(&shared.1, &shared.0))
             };
             let (nap, fact) = &*shared;
-            let due = || fact.load(Ordering::Relaxed) == 1;
-            assert!(nap.sleep_unless(Duration::from_secs(1 << 40), due));
+            assert!(nap.sleep_unless(Duration::from_secs(1 << 40), || fact.load(load) == 1));
             waker.join().expect("no panic");
         });
     }
 
     #[test]
     fn a_wake_up_for_what_is_due_is_never_lost() {
-        sleeps_until_due(Nap::wake_for_due);
+        sleeps_until_due(Ordering::Relaxed, |fact, nap| {
+            fact.store(1, Ordering::Relaxed);
+            nap.wake_for_due();
+        });
     }
 
-    /// The model has the fault that the fence is for.
+    #[test]
+    fn nor_one_behind_a_read_modify_write() {
+        sleeps_until_due(Ordering::SeqCst, |fact, nap| {
+            fact.fetch_add(1, Ordering::SeqCst);
+            nap.wake();
+        });
+    }
+
+    /// The model has the fault that fence and order are for.
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn without_its_fence_it_may_be_lost() {
-        sleeps_until_due(Nap::wake);
+    fn without_them_it_may_be_lost() {
+        sleeps_until_due(Ordering::Relaxed, |fact, nap| {
+            fact.store(1, Ordering::Relaxed);
+            nap.wake_seen();
+        });
     }
 }
