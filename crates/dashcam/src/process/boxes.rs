@@ -9,6 +9,10 @@
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ring::{Place, Region};
+
+use crate::recording::growth::Room;
+
 /// Boxes of dead processes that are kept; each holds its memory until it goes.
 const DEAD_KEPT: usize = 2;
 
@@ -66,10 +70,54 @@ pub fn tidy(folder: &Path) {
     }
 }
 
+/// What there is for boxes: this one, and those in its folder. A stat for each.
+pub(crate) fn room(region: &Region) -> Room {
+    let (boxes, file_system) = match region.place() {
+        Place::File(path) => {
+            let folder = path.parent().unwrap_or(path);
+            (taken(folder), sys::room::left_in(folder))
+        }
+        Place::Process(_) => (region.present_bytes() as u64, None),
+    };
+    let memory = sys::room::available_bytes();
+    Room { boxes, memory, file_system: file_system.unwrap_or(u64::MAX) }
+}
+
+/// Bytes of memory that the boxes in a folder have.
+fn taken(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let boxes = entries.flatten().filter(|entry| parse(&entry.path()).is_some());
+    // Of a box that is removed meanwhile nothing is left.
+    boxes.filter_map(|entry| entry.metadata().ok()).map(|found| found.blocks() * 512).sum()
+}
+
 /// Process id and start time in a box's name.
 fn parse(path: &Path) -> Option<(u32, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".box")?;
     let mut parts = name.rsplit('-');
     let started_ms = parts.next()?.parse().ok()?;
     Some((parts.next()?.parse().ok()?, started_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_count_with_the_memory_they_have_and_other_files_do_not() {
+        let folder = std::env::temp_dir().join(format!("boxes-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder of the test's own");
+        assert_eq!(taken(&folder), 0);
+        for name in ["billy-7-1.box", "a-b-8-2.box", "notes.txt"] {
+            std::fs::write(folder.join(name), [1u8; 8192]).expect("written");
+        }
+        // As a box at its start: its size is not what it has.
+        let sparse = std::fs::File::create(folder.join("c-9-3.box")).expect("made");
+        sparse.set_len(64 << 20).expect("set");
+        let sum = taken(&folder);
+        assert!((16_384..64_000).contains(&sum), "{sum}");
+        assert!(sys::room::left_in(&folder).is_none_or(|left| left > 0));
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(taken(&folder), 0);
+    }
 }

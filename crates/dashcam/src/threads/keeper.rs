@@ -21,6 +21,7 @@ use crate::captures::rollups_log::RollupsLog;
 use crate::captures::snapshot;
 use crate::captures::stats;
 use crate::metrics::windows::{self, Windows};
+use crate::process::boxes;
 use crate::recording::no_requests::{self, Names, NoRequests};
 use crate::recording::{integrations, meta};
 use crate::recording::{Recording, RAN_OUT};
@@ -60,7 +61,7 @@ pub(crate) fn run(keeper: Keeper) {
         let now_ns = sys::clock::now_ns();
         judge_requests(&mut no_requests, &recording, now_ns);
         let config = recording.config();
-        let grows = recording.growth.step(region, config, now_ns, sys::room::available_bytes);
+        let grows = recording.growth.step(region, config, now_ns, || boxes::room(region));
         let idle = match grows {
             true => GROW,
             false if explain.is_busy() => JUDGING,

@@ -1,15 +1,29 @@
-//! Available memory: of the machine, of this process's cgroup, and of its address space.
+//! Available memory: of the machine, of this process's cgroup, of a file system in memory, and of
+//! the process's address space.
 //!
 //! Why: a box in shared memory is charged to the cgroup like any other memory; taking more than is
-//! available would get the host killed. All files are read once, at start; a missing file sets no
-//! limit.
+//! available would get the host killed. A missing file sets no limit.
 
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Bytes that can be taken before the machine or the cgroup has none left; `u64::MAX` when no limit
 /// is known.
 pub fn available_bytes() -> u64 {
     machine().unwrap_or(u64::MAX).min(cgroup().unwrap_or(u64::MAX))
+}
+
+/// Bytes that an unprivileged user may still write into the file system of `path`; None: unknown,
+/// or it has no limit of its own (a tmpfs without size).
+pub fn left_in(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: an all-zero statvfs is a valid value.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a NUL; statvfs only writes into `found`.
+    let known = unsafe { libc::statvfs(path.as_ptr(), &mut found) } == 0;
+    (known && found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Bytes of address space that this process may still take (`RLIMIT_AS`); None: no limit. The C
