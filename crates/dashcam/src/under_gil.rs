@@ -95,7 +95,7 @@ impl Look {
             self.parts.recording.set_source("stacks", state);
             self.parts.recording.store_settings();
         }
-        pause_after(cost_ns, self.parts.recording.config().budget_percent)
+        pause_after(cost_ns, self.parts.recording.budget_percent())
     }
 }
 

@@ -159,9 +159,7 @@ impl<W: World> Sampler<W> {
 
     /// Takes over settings that were changed meanwhile.
     pub fn follow(&mut self, settings: Settings) {
-        if settings.budget_percent != self.settings.budget_percent {
-            self.budget = Budget::new(settings.budget_percent, self.world.now_ns());
-        }
+        self.budget.follow(settings.budget_percent, self.world.now_ns());
         self.settings = settings;
     }
 

@@ -45,7 +45,8 @@ fn status_now() -> String {
     let (requests, slow) = recording.requests();
     let mut open = 0;
     recording.recorder.open_requests().each(|_| open += 1);
-    let sampler = stats::json(&recording.sampler, queue, parts.started_ns, config.budget_percent);
+    let sampler =
+        stats::json(&recording.sampler, queue, parts.started_ns, recording.budget_percent());
     Object::new()
         .flag("on", recorder::is_on())
         .text("service", &config.service)

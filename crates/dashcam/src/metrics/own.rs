@@ -64,7 +64,7 @@ impl Own {
         let cpu_ns = load(&self.recording.sampler.cpu_ns);
         let spent_ns = cpu_ns.saturating_sub(self.cpu_ns);
         self.cpu_ns = cpu_ns;
-        let income_ns = passed_ns as f64 * self.recording.config().budget_percent / 100.0;
+        let income_ns = passed_ns as f64 * self.recording.budget_percent() / 100.0;
         let used = spent_ns as f64 / income_ns.max(1.0);
         let value = Value::Gauge { value: (used * 1e4).round() / 1e4, set: true };
         readings.push(Reading { id: id(Kind::Gauge, "sampler.budget_used", None), value });

@@ -6,8 +6,10 @@
 //! `dashcam recover`. `DASHCAM_SHM` names another file system in memory than /dev/shm; crates/cli
 //! reads it too.
 
+use std::fs::Metadata;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ring::{Place, Region};
 
@@ -85,10 +87,18 @@ pub(crate) fn room(region: &Region) -> Room {
 
 /// Bytes of memory that the boxes in a folder have.
 fn taken(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let boxes = entries.flatten().filter(|entry| parse(&entry.path()).is_some());
-    // Of a box that is removed meanwhile nothing is left.
-    boxes.filter_map(|entry| entry.metadata().ok()).map(|found| found.blocks() * 512).sum()
+    all(folder).map(|found| found.blocks() * 512).sum()
+}
+
+/// When the boxes in a folder were last set to a time (`recording::share`), or made.
+pub(crate) fn times(folder: &Path) -> impl Iterator<Item = SystemTime> {
+    all(folder).filter_map(|found| found.modified().ok())
+}
+
+/// The boxes in a folder. One that is removed meanwhile is none.
+fn all(folder: &Path) -> impl Iterator<Item = Metadata> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| parse(&entry.path()).is_some()).filter_map(|entry| entry.metadata().ok())
 }
 
 /// Process id and start time in a box's name.

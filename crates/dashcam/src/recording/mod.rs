@@ -11,6 +11,7 @@ pub(crate) mod integrations;
 pub(crate) mod meta;
 pub(crate) mod no_requests;
 pub(crate) mod runtime;
+pub(crate) mod share;
 pub(crate) mod sources;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use trigger::Wrong;
 use crate::recording::growth::Growth;
 use crate::recording::no_requests::Notice;
 use crate::recording::runtime::Runtime;
+use crate::recording::share::Share;
 use crate::recording::sources::Sources;
 use crate::settings::judge::{judge_by, judge_errors};
 use crate::settings::live::Live;
@@ -38,6 +40,8 @@ pub(crate) struct Recording {
     pub sources: Sources,
     /// What the sampler counts of itself.
     pub sampler: Figures,
+    /// Of the sampler's budget.
+    pub share: Share,
     /// Of the black box.
     pub growth: Growth,
     /// Why no request has begun.
@@ -57,6 +61,7 @@ impl Recording {
             runtime,
             sources: Sources::default(),
             sampler: Figures::default(),
+            share: Share::new(),
             growth: Growth::default(),
             no_requests: Notice::default(),
             slow_captured: AtomicU64::new(0),
@@ -69,6 +74,11 @@ impl Recording {
     #[inline]
     pub(crate) fn config(&self) -> &'static Config {
         self.live.get()
+    }
+
+    /// What the sampler may use now, percent of a core: the setting, or this process's part of it.
+    pub(crate) fn budget_percent(&self) -> f64 {
+        self.config().budget_percent * self.share.part()
     }
 
     /// Says how a source is.

@@ -60,6 +60,8 @@ pub(crate) fn run(keeper: Keeper) {
         region.prepare();
         let now_ns = sys::clock::now_ns();
         judge_requests(&mut no_requests, &recording, now_ns);
+        let begun = recording.recorder.open_requests().begun();
+        recording.share.follow(begun, region.place(), now_ns);
         let config = recording.config();
         let grows = recording.growth.step(region, config, now_ns, || boxes::room(region));
         let idle = match grows {
@@ -170,7 +172,7 @@ fn save(
     let since_ns = job.reaches_ns.map_or(window_ns, |reaches_ns| reaches_ns.min(window_ns));
     let standing = meta::standing(config, &recording.runtime, &recording.sources.list());
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
-    let stats = stats::json(&recording.sampler, queue, start_ns, config.budget_percent);
+    let stats = stats::json(&recording.sampler, queue, start_ns, recording.budget_percent());
     let from_ns = since_ns.max(start_ns);
     let standing = standing.flag("open_told", true).raw("repeated", &alarms.repeated());
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);

@@ -79,10 +79,10 @@ impl Sink for Records {
     }
 }
 
-fn settings(config: &Config) -> Settings {
+fn settings(config: &Config, budget_percent: f64) -> Settings {
     Settings {
         period_ns: config.period_ns,
-        budget_percent: config.budget_percent,
+        budget_percent,
         threads: config.threads as usize,
         switches: config.switches,
         stacks: config.stacks,
@@ -107,9 +107,11 @@ pub(crate) fn run(
     };
     let stacks = interpreter::attach(recording, &under_gil);
     let tid = sys::thread::cached_tid();
-    let sampler = Sampler::new(world, settings(config), tid, stacks, under_gil);
+    let budget_percent = recording.budget_percent();
+    let settings = settings(config, budget_percent);
+    let sampler = Sampler::new(world, settings, tid, stacks, under_gil);
     let clock = Following::NotYet;
-    let mut passes = Passes { recording, queue, config, sampler, triggers, clock };
+    let mut passes = Passes { recording, queue, config, budget_percent, sampler, triggers, clock };
     recording.store_settings();
     // To begin is not what a pass costs.
     passes.sampler.book(0);
@@ -123,6 +125,7 @@ struct Passes<'s, W: World> {
     queue: Arc<Queue>,
     /// The settings as of the last pass.
     config: &'static Config,
+    budget_percent: f64,
     sampler: Sampler<W>,
     triggers: Triggers,
     clock: Following,
@@ -210,9 +213,13 @@ impl<W: World> Passes<'_, W> {
 
     /// Takes over settings that were changed meanwhile.
     fn follow_settings(&mut self) {
-        let config = self.recording.config();
-        if !std::ptr::eq(config, self.config) {
-            self.sampler.follow(settings(config));
+        let (config, budget_percent) = (self.recording.config(), self.recording.budget_percent());
+        let is_same = std::ptr::eq(config, self.config);
+        if !is_same || budget_percent != self.budget_percent {
+            self.sampler.follow(settings(config, budget_percent));
+            self.budget_percent = budget_percent;
+        }
+        if !is_same {
             self.triggers.follow(config);
             self.config = config;
         }

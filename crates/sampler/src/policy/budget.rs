@@ -98,6 +98,19 @@ impl Budget {
         }
     }
 
+    /// From `now_ns` on it is `percent` of one core. What was saved, or borrowed, is so much time
+    /// of it, as before.
+    pub fn follow(&mut self, percent: f64, now_ns: u64) {
+        let share = percent / 100.0;
+        if share != self.share {
+            self.earn(now_ns);
+            let times = share / self.share;
+            self.purse_ns *= times;
+            self.trickle_ns *= times;
+            self.share = share;
+        }
+    }
+
     /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `look`: the answer of
     /// `may_look` for it.
     pub fn spend(&mut self, cost_ns: u64, now_ns: u64, look: Look) {
@@ -280,6 +293,21 @@ mod tests {
             let spent = spent(cost_ns, 500, Need::Usual);
             assert!((0.0045..0.0054).contains(&spent), "{cost_ns} ns: {spent}");
         }
+    }
+
+    /// A worker whose budget becomes a quarter, as others begin to serve, and then whole again.
+    #[test]
+    fn a_budget_that_changes_keeps_what_it_has_saved_as_time() {
+        let mut budget = Budget::new(1.0, 0);
+        let saved_ns = budget.purse_ns;
+        budget.follow(0.25, 0);
+        assert_eq!(budget.purse_ns, saved_ns / 4.0);
+        budget.follow(0.25, SECOND_NS);
+        assert_eq!(budget.purse_ns, saved_ns / 4.0, "the same is no change");
+        budget.follow(1.0, SECOND_NS);
+        // A second of the quarter came in.
+        assert_eq!(budget.purse_ns, saved_ns + SECOND_NS as f64 * 0.01);
+        assert_eq!(budget.look(Need::Slow), Look::Saved);
     }
 
     /// Each of these was half of a larger share before what came again was booked whole.

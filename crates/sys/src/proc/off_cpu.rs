@@ -144,6 +144,11 @@ impl Drop for OnOneCpu {
     }
 }
 
+/// How many CPUs the calling thread may use.
+pub(crate) fn cpus_allowed() -> Option<u32> {
+    mask().map(|mask| mask.iter().map(|word| word.count_ones()).sum())
+}
+
 /// The CPUs that the calling thread may use.
 fn mask() -> Option<Mask> {
     let mut mask: Mask = [0; 128];

@@ -26,9 +26,38 @@ pub(super) fn find() -> Result<String, &'static str> {
     let candidates = [false, true].map(|v2| own_dir(&own, &mounts, v2));
     let dir = candidates.into_iter().flatten().find(|(dir, _)| has_throttling(dir));
     let (dir, point) = dir.ok_or("no cpu controller for this cgroup")?;
-    let limited = dir.ancestors().take_while(|d| d.starts_with(&point)).find(|d| has_quota(d));
+    let limited =
+        dir.ancestors().take_while(|d| d.starts_with(&point)).find(|d| quota_of(d).is_some());
     let chosen = limited.unwrap_or(&dir).join("cpu.stat");
     chosen.to_str().map(str::to_owned).ok_or("path is not UTF-8")
+}
+
+/// CPUs that the process's cgroup, and those above it, may use; None: no quota is known. Some reads
+/// of files, 0.1 ms.
+pub fn quota() -> Option<f64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let of_hierarchy = |v2| {
+        let (dir, point) = own_dir(&own, &mounts, v2)?;
+        let all = dir.ancestors().take_while(|dir| dir.starts_with(&point));
+        all.filter_map(quota_of).min_by(f64::total_cmp)
+    };
+    [false, true].into_iter().filter_map(of_hierarchy).min_by(f64::total_cmp)
+}
+
+/// "50000 100000" in version 2; in version 1 two files.
+fn quota_of(dir: &Path) -> Option<f64> {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
+    let text = read("cpu.max")
+        .or_else(|| Some(read("cpu.cfs_quota_us")? + " " + &read("cpu.cfs_period_us")?))?;
+    parse_quota(&text)
+}
+
+fn parse_quota(text: &str) -> Option<f64> {
+    let mut numbers = text.split_whitespace().map(str::parse::<f64>);
+    let (quota, period) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    // -1 is none.
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
 /// The directory of the process's own cgroup, with its `cpu.pressure`, or why there is none.
@@ -85,16 +114,20 @@ fn has_throttling(dir: &Path) -> bool {
     stat.contains("nr_throttled")
 }
 
-/// cpu.max is "max 100000" or "50000 100000" in version 2; version 1 has -1 for no quota.
-fn has_quota(dir: &Path) -> bool {
-    let v2 = fs::read_to_string(dir.join("cpu.max")).is_ok_and(|max| !max.starts_with("max"));
-    let v1 = fs::read_to_string(dir.join("cpu.cfs_quota_us"));
-    v2 || v1.is_ok_and(|quota| !quota.starts_with('-'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_is_a_number_of_cpus() {
+        // Version 2; version 1, where each number is a line of its own file.
+        for (text, cpus) in [("50000 100000\n", 0.5), ("250000\n 100000\n", 2.5)] {
+            assert_eq!(parse_quota(text), Some(cpus));
+        }
+        for text in ["max 100000\n", "-1\n 100000\n", "", "5", "0 0", "1 0", "a b"] {
+            assert_eq!(parse_quota(text), None, "{text:?}");
+        }
+    }
 
     #[test]
     fn the_cpu_hierarchy_is_found_among_others() {
