@@ -34,6 +34,7 @@ use crate::causes::{self, cpu_throttled, fork, recorder, rule, stopped};
 use crate::claim::{Blocker, Claim, Slice};
 use crate::compare::Question;
 use crate::context::Context;
+use crate::critical_path::followed::follow;
 use crate::critical_path::kept_gil;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold};
 use crate::facts::{imports, long_work, threads};
@@ -424,14 +425,14 @@ fn starved(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     Some((delay_ns, Claim::of(cause, segment)))
 }
 
-/// What a thread did for most of the time, all segments of one cause together: a long one alone may
-/// be the least of it amid hundreds of short ones. The longest of them stands for all.
-fn mostly(cx: &Context<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
+/// What a request's thread did for most of the time, all segments of one cause together: a long one
+/// alone may be the least of it amid hundreds of short ones. The longest of them stands for all.
+fn mostly(cx: &Context<'_>, request: u64, timeline: &[Segment<'_>]) -> Option<Claim> {
     let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
     longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
     let mut causes: Vec<(u64, Claim)> = Vec::new();
     for segment in longest_first.into_iter().take(MOST_SEGMENTS) {
-        let claim = causes::claim(cx, segment);
+        let claim = followed(cx, request, segment);
         match causes.iter_mut().find(|(_, known)| known.cause == claim.cause) {
             Some((ns, _)) => *ns += segment.ns(),
             None => causes.push((segment.ns(), claim)),
@@ -439,6 +440,18 @@ fn mostly(cx: &Context<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
     }
     // Of several with the same time the first, whose longest segment is longer.
     causes.into_iter().rev().max_by_key(|(ns, _)| *ns).map(|(_, claim)| claim)
+}
+
+/// The claim for a segment of a request's thread; where it waited for another thread's work, for
+/// most of what that did.
+fn followed(cx: &Context<'_>, request: u64, segment: &Segment<'_>) -> Claim {
+    if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
+        return causes::claim(cx, segment);
+    }
+    let (all, mut slices) = ((segment.from_ns, segment.to_ns), Vec::new());
+    follow(cx, request, segment.tid, all, all, 0, &mut slices);
+    let longest = slices.into_iter().max_by_key(|slice| slice.segment.ns());
+    longest.map_or_else(|| causes::claim(cx, segment), |slice| slice.claim)
 }
 
 /// Its worker had other requests in hand. One of the same name that takes most of the time is the
@@ -457,7 +470,8 @@ fn busy(cx: &Context<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer
     let longest = before.into_iter().max_by_key(|r| held(r))?;
     if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
         let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
-        return Some((covered, mostly(cx, &cx.timeline(segment.tid, from, to))?));
+        let timeline = cx.timeline(segment.tid, from, to);
+        return Some((covered, mostly(cx, longest.id, &timeline)?));
     }
     let meanwhile = cx.timeline(segment.tid, segment.from_ns, segment.to_ns);
     let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());

@@ -38,6 +38,13 @@ const MENDED: &[(&str, Seeds)] = &[
         "a quota that is used up in each period keeps a request from being taken up",
         (&[(647, "throttled"), (716, "throttled")], &[]),
     ),
+    (
+        "a line of requests waits for what the thread did that the first one joined",
+        (
+            &[(1098, "workers_kept"), (1374, "workers_kept"), (3927, "workers_kept")],
+            &[(1098, "workers_kept"), (1374, "workers_kept")],
+        ),
+    ),
 ];
 
 #[test]
