@@ -60,15 +60,18 @@ def _with_redis() -> None:
         _said("redis, pipeline", lambda: (pipeline.get("a").get("b").execute(), came))
         _said("redis, refused in a pipeline", lambda: pipeline.get("a").execute_command("BROKEN").execute())
 
+    # A server for each of two that ask at the same time: what arrives has one order.
+    other, came_there = _redis()
+
     async def asks() -> Any:
-        async with redis.asyncio.Redis(**where) as own, own.pipeline(transaction=False) as many:
-            coroutine = many.get("a").get("b").execute()
+        async with redis.asyncio.Redis(**where) as own, redis.asyncio.Redis(**{**where, "port": other}) as second:
+            coroutine = second.pipeline(transaction=False).get("a").get("b").execute()
             facts = kinds(coroutine), inspect.getcoroutinestate(coroutine)
             task = asyncio.create_task(coroutine)
             try:
                 await own.execute_command("BROKEN")
             except redis.ResponseError as error:
-                return await own.get("a"), facts, await task, frames(error), came
+                return await own.get("a"), facts, await task, frames(error), came, came_there
 
     _said("redis, async", lambda: asyncio.run(asks()))
 
