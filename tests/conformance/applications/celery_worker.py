@@ -13,12 +13,28 @@ import tempfile
 import threading
 import time
 import traceback
+import uuid
 from pathlib import Path
 from typing import Any
 
 from celery import signals
 from celery_tasks import app, asks, calls, fails, ignores, rejects, retries
+from kombu.transport import filesystem
+from kombu.utils.json import dumps
 from noting import frames, note
+
+
+class _WholeMessages(filesystem.Channel):
+    """kombu's own channel shows a file before its message is in it: a worker that reads it then
+    ends with an error."""
+
+    def _put(self, queue: str, payload: Any, **_: Any) -> None:
+        written = Path(self.data_folder_out, f"{int(time.monotonic() * 1000)}_{uuid.uuid4()}")
+        written.write_text(dumps(payload), encoding="utf-8")
+        written.rename(f"{written}.{queue}.msg")
+
+
+filesystem.Transport.Channel = _WholeMessages
 
 
 def _sent(task: Any) -> Any:
