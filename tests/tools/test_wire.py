@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import sys
@@ -94,6 +95,12 @@ class Logs(unittest.TestCase):
 
     def test_how_often_a_lost_client_is_written_to_is_not_compared(self) -> None:
         self.assertEqual(wire.steady(b"socket.send() raised exception.\n" * 3 + b"end\n"), b"end\n")
+
+    def test_where_sanic_ran_the_loop_is_not_compared(self) -> None:
+        ways = [json.dumps(["http1.py:http1", *below, "runners.py:_serve_http_1"]).encode() for below in ([], ["runners.py:_run_server_forever"])]
+        # Once as it is, once as a string of JSON in JSON.
+        self.assertEqual(*map(wire.steady, ways))
+        self.assertEqual(*(wire.steady(json.dumps(way.decode()).encode()) for way in ways))
 
 
 if __name__ == "__main__":
