@@ -23,7 +23,8 @@ use crate::script::{Arguments, Script};
 use crate::target::Target;
 use crate::{package, socket};
 
-/// A thread that has not stopped by then is in the kernel, and would not for long.
+/// A thread that has not stopped by then is in the kernel, or no CPU is free for it, and would not
+/// for long.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 /// How often a busy ring is tried, and the pause between two tries.
 const TRIES: u32 = 200;
@@ -175,8 +176,8 @@ impl Request<'_> {
             Ok((None, _)) => Err(gone()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 let found = format!("{error}, not stopped after {} s", STOP_LIMIT.as_secs());
-                let remedy =
-                    "nothing was changed; it waits in the kernel (a disk or NFS): try again";
+                let remedy = "nothing was changed; try again: in state D it waits in the kernel \
+                              (a disk or NFS), in state R no CPU was free for it";
                 Err(refused("process", found, "stopped", remedy))
             }
             Err(_) if !target.is_same() => Err(gone()),

@@ -165,6 +165,30 @@ fn a_process_that_has_ended_is_an_error() {
     );
 }
 
+/// A thread that waits in the kernel, here for a child that shares its execution, does not stop.
+#[test]
+fn a_thread_that_does_not_stop_is_an_error_with_its_state_and_runs_on() {
+    let shared = Shared::new();
+    let pid = start_child(|| {
+        let flags = libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: as fork: the child has a copy of the memory, and ends without returning. This
+        // process has one thread.
+        let made = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+        if made == 0 {
+            until("the end", || shared.get(END) == 1);
+            // SAFETY: ends the child, without what its parent does at its exit.
+            unsafe { libc::_exit(0) };
+        }
+        7
+    });
+    until("a wait in the kernel", || states(pid as u32) == ['D']);
+    let error = while_stopped(pid as u32, Duration::ZERO, || ()).expect_err("no stop");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), format!("thread {pid} (state D) of process {pid}"));
+    shared.set(END, 1);
+    assert_eq!(wait_for_child(pid), 7);
+}
+
 #[test]
 fn a_process_that_is_traced_already_is_an_error_and_stays_with_its_tracer() {
     let shared = Shared::new();

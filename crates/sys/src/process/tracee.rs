@@ -31,7 +31,8 @@ const ROUNDS: usize = 64;
 
 /// Runs `work` while every thread of process `pid` is stopped; its result, and for how long the
 /// process was stopped. Errors: it cannot be traced (EPERM: no right, or another tracer), a thread
-/// did not stop within `limit` (TimedOut), the process ended (ESRCH). `work` was not run then.
+/// did not stop within `limit` (TimedOut, with the thread's state), the process ended (ESRCH).
+/// `work` was not run then.
 pub fn while_stopped<T: Send>(
     pid: u32,
     limit: Duration,
@@ -122,7 +123,9 @@ impl Stopped {
                 }
             }
             if Instant::now() > until {
-                return Err(timed_out(format!("thread {first} of process {}", self.pid)));
+                let state = state_of(self.pid, *first)
+                    .map_or_else(String::new, |s| format!(" (state {s})"));
+                return Err(timed_out(format!("thread {first}{state} of process {}", self.pid)));
             }
             crate::thread::pause(PAUSE_NS);
         }
@@ -152,11 +155,14 @@ fn threads_of(pid: u32) -> io::Result<Vec<i32>> {
 
 /// Whether a thread that cannot be seized has ended: it is gone, or a zombie (EPERM).
 fn has_ended(pid: u32, tid: i32, error: &io::Error) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")) else {
-        return true;
-    };
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    error.raw_os_error() == Some(libc::ESRCH) || matches!(state, Some('Z' | 'X'))
+    error.raw_os_error() == Some(libc::ESRCH)
+        || matches!(state_of(pid, tid), None | Some('Z' | 'X'))
+}
+
+/// A thread's state, as /proc has it. None: it is gone.
+fn state_of(pid: u32, tid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 fn seize(tid: i32) -> io::Result<()> {
