@@ -239,6 +239,7 @@ def test_workers_that_are_new_interpreters_are_recorded_when_they_come(bench: Be
     assert json.loads(bench.dashcam("status", str(recorded[2]), "--json").stdout)["service"] == "shop"
 
 
+@pytest.mark.seconds(3000)
 def test_a_program_that_forks_all_the_time_is_attached_to_once(bench: Bench) -> None:
     """A child that is forked with the request in its memory does not take it."""
     bench.write("forks.py", """
@@ -265,6 +266,7 @@ def test_a_program_that_forks_all_the_time_is_attached_to_once(bench: Bench) -> 
     assert program.returncode == 0 and int(out) > 0, err
 
 
+@pytest.mark.seconds(3000)
 def test_a_call_in_c_that_keeps_the_gil_for_seconds_only_delays(bench: Bench) -> None:
     """The request is taken between two calls, and no call is cut short."""
     bench.write("counts.py", """
