@@ -180,7 +180,8 @@ def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=seconds) as reply:
                 return str(reply.read().decode())
         except urllib.error.HTTPError as error:
-            return str(error.code)
+            with error:
+                return str(error.code)
         except OSError:
             if time.monotonic() > end:
                 raise
