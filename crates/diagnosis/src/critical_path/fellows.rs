@@ -23,6 +23,7 @@ use format::record::Await;
 use format::wait::AwaitKind;
 
 use crate::context::Context;
+use crate::facts::awaits;
 
 /// The sample of a fellow of `request` that most likely says what its task awaited in `part`.
 pub(crate) fn of<'c>(
@@ -40,7 +41,8 @@ pub(crate) fn of<'c>(
         |id: u64| id != request.row.id && cx.name_of_request(id) == Some(request.row.name);
     // Of each fellow, the sample that is nearest.
     let mut nearest: BTreeMap<u64, &Await> = BTreeMap::new();
-    for row in cx.await_samples_between(from_ns, to_ns).filter(|row| row.request != 0) {
+    let counts = |row: &&Await| row.request != 0 && !awaits::watches_the_client(cx, row);
+    for row in cx.await_samples_between(from_ns, to_ns).filter(counts) {
         let far_ns = |row: &Await| row.t_ns.abs_diff(middle_ns);
         let known = nearest.get(&row.request);
         if known.is_none_or(|known| far_ns(row) < far_ns(known)) && is_fellow(row.request) {

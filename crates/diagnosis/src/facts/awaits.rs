@@ -89,14 +89,7 @@ impl<'c> AwaitTimeline<'c> {
         let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
         let end = rows.partition_point(|row| row.t_ns <= span_ns.1).max(begin);
         let rows = &rows[begin..end];
-        // A library's task that waits for the client to go away holds nothing up.
-        let watches = |row: &&Await| {
-            cx.frames.any(row.stack, |f| {
-                let library = || cx.frames.owner(f.file) == Owner::Library;
-                last_part(f.function).contains("disconnect") && library()
-            })
-        };
-        let rows: Vec<&Await> = rows.iter().filter(|row| !watches(row)).collect();
+        let rows: Vec<&Await> = rows.iter().filter(|row| !watches_the_client(cx, row)).collect();
         let mut last_seen: HashMap<u64, u64> = HashMap::new();
         for row in &rows {
             last_seen.insert(row.task, row.t_ns);
@@ -327,6 +320,14 @@ fn is_beside_the_handler(cx: &Context<'_>, stack: u32) -> bool {
     let waits = inner.next().is_some_and(|f| cx.frames.is_at(&f, Stdlib::TasksWait));
     let by = inner.find(|f| !cx.frames.is_at(f, Stdlib::TasksWait));
     waits && by.is_some_and(|f| cx.frames.owner(f.file) == Owner::Library)
+}
+
+/// Whether a library's task waits for its client to go away: it holds nothing up.
+pub(crate) fn watches_the_client(cx: &Context<'_>, row: &Await) -> bool {
+    cx.frames.any(row.stack, |f| {
+        let library = || cx.frames.owner(f.file) == Owner::Library;
+        last_part(f.function).contains("disconnect") && library()
+    })
 }
 
 /// Whether the program's own code is on the task's stack.

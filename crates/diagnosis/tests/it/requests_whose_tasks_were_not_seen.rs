@@ -79,3 +79,18 @@ fn requests_of_another_name_are_no_fellows() {
     let unknown = verdict.findings.iter().find(|f| f.cause.text() == "unknown");
     assert!(unknown.is_some_and(|f| f.slow_requests == 1), "{}", to_text(&verdict));
 }
+
+/// A server's task that waits for its client to go away is no work of the request.
+#[test]
+fn fellows_whose_clients_are_watched_say_nothing() {
+    let mut made = capture(&[40, 40, 40]);
+    made.meta.site = vec!["/site".to_owned()];
+    let watch = ("StreamingResponse.listen_for_disconnect", "/site/web/responses.py", 40);
+    let watch = made::stack(&mut made, &[watch, ("receive", "/site/server/h11.py", 9)]);
+    for row in made.awaits.values_mut().flatten() {
+        (row.kind, row.stack) = (AwaitKind::Event, watch);
+    }
+    let verdict = judge(&made);
+    let causes: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
+    assert_eq!(causes, ["unknown"], "{}", to_text(&verdict));
+}

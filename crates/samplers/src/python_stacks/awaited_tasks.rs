@@ -4,7 +4,8 @@
 //! attributes, `shield` its one in a callback, `wait` and `wait_for` theirs in the frame, a
 //! `TaskGroup` in the group. A task that waits for a notice inside the block of a group that its
 //! own file opened waits for that group's tasks; so does one that watches for its client to go away
-//! in that block, in whatever server's code.
+//! in that block, in whatever server's code. The group may have been opened by a function that
+//! `contextlib.asynccontextmanager` made a block of.
 //!
 //! What it promises: tasks that are not done, each once; `MOST_CHILDREN` of them, and
 //! `MOST_LOOKED_AT` objects a search.
@@ -13,7 +14,7 @@ use super::asyncio_code::function;
 use super::chain::Chain;
 use super::frame::RawFrame;
 use super::reader::PythonStacks;
-use super::sorts::{Family, Sort};
+use super::sorts::{Family, Sort, Type};
 
 /// Objects read in one search, and how far from its start.
 const MOST_LOOKED_AT: usize = 160;
@@ -109,8 +110,9 @@ impl PythonStacks {
                 // The end of a block waits in a method of the group.
                 owners.push(self.first_local(frame));
             } else if *own.get_or_insert_with(|| file.clone()) == file {
-                let slots = self.live_slots(frame);
-                owners.extend(self.exits(&slots).iter().map(|exit| exit.own));
+                let entered = self.entered_by(frame);
+                let within = self.entered_inside(&entered);
+                owners.extend(entered.into_iter().chain(within));
             }
         }
         let kinds = self.types_at(&owners);
@@ -118,6 +120,32 @@ impl PythonStacks {
         let group = groups.find(|(_, kind)| kind.family == Family::TaskGroup);
         let contents = |(owner, kind)| self.objects.contents(&self.mem, &self.layout, owner, kind);
         group.map(contents).unwrap_or_default()
+    }
+
+    /// The objects whose blocks a frame is inside of.
+    fn entered_by(&mut self, frame: &RawFrame) -> Vec<usize> {
+        let slots = self.live_slots(frame);
+        self.exits(&slots).iter().map(|exit| exit.own).collect()
+    }
+
+    /// The same of the generators that some of these objects were made of by
+    /// `contextlib.asynccontextmanager`: a function of a program's, or of a framework's, which
+    /// opens a group and gives it to the block.
+    fn entered_inside(&mut self, managers: &[usize]) -> Vec<usize> {
+        let generators: Vec<usize> =
+            managers.iter().flat_map(|own| self.attributes(*own)).collect();
+        let kinds = self.types_at(&generators);
+        let is_made_of = |kind: &Option<Type>| kind.is_some_and(|k| k.sort == Sort::AsyncGenerator);
+        let made_of = generators.into_iter().zip(kinds).filter(|(_, kind)| is_made_of(kind));
+        let mut found = Vec::new();
+        for (generator, _) in made_of {
+            let mut chain = Chain::default();
+            self.links(generator, &mut chain);
+            if let Some(frame) = chain.frames.first().filter(|_| !chain.running) {
+                found.extend(self.entered_by(frame));
+            }
+        }
+        found
     }
 
     fn tasks_within(&mut self, start: Vec<usize>, met: &[usize]) -> Vec<usize> {

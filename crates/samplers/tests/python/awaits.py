@@ -464,10 +464,21 @@ async def groups():
     async def listen_for_disconnect():
         await elsewhere["receive"](event)
 
-    task = await parked(serves(listen_for_disconnect()))
-    got = one(task)
-    assert got.kind == "sleep" and got.names == ["sleep", "child", "serves"], got
-    await drop(task)
+    @contextlib.asynccontextmanager
+    async def opened():
+        async with TaskGroup() as tasks:
+            yield tasks
+
+    async def serves_through(body):
+        async with opened() as tasks:
+            tasks.start(child())
+            await body
+
+    for opens in (serves, serves_through):
+        task = await parked(opens(listen_for_disconnect()))
+        got = one(task)
+        assert got.kind == "sleep" and got.names == ["sleep", "child", opens.__name__], got
+        await drop(task)
     elsewhere = {}
     exec(compile("async def body(event):\n    await event.wait()\n", "elsewhere.py", "exec"), elsewhere)
     task = await parked(serves(elsewhere["body"](event)))
