@@ -1,13 +1,15 @@
 //! The slices of a thread, and of the threads that it waited for.
 
 use analysis::frames::Owner;
+use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
 use analysis::timeline::{self, Segment, State};
 use capture::read::{Frame, TaskRow};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
 use crate::causes;
-use crate::claim::Slice;
+use crate::claim::{Blocker, Claim, Slice};
 use crate::context::Context;
 use crate::critical_path::queued;
 use crate::ended_by::holder;
@@ -39,8 +41,13 @@ pub(crate) fn follow<'c>(
         match task {
             Some(task) => through_task(cx, request, segment, task, hops, out),
             None => match awaited_thread(cx, &segment).filter(|_| waits && hops < HOPS_MAX) {
-                Some((other, record)) => {
-                    let before = out.len();
+                Some((found, _)) if queued::is_behind_other_work(cx, request, &segment, &found) => {
+                    let (blocker, resource) = (Some(found), Some(Resource::Result));
+                    let own = Claim::of(Cause::PoolWait, &segment).by_rule("queue-of-a-thread");
+                    out.push(Slice { claim: Claim { blocker, resource, ..own }, segment });
+                }
+                Some((found, record)) => {
+                    let (other, before) = (found.tid, out.len());
                     let part = (segment.from_ns, segment.to_ns);
                     let (begin, end) = cx.whole_wait(&segment).times();
                     let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
@@ -67,7 +74,7 @@ pub(crate) fn follow<'c>(
 /// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it is
 /// known, and whether that was read: from the object that is joined, or recorded by the kernel.
 /// What it did meanwhile is what the request waited for.
-fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
+fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(Blocker, bool)> {
     let mut waits = 0;
     let mut joins = false;
     for frame in cx.frames.of(segment.stack()).take(3) {
@@ -86,7 +93,7 @@ fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u32, bool)
     let seen = cx.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
     let read = by == Inference::ThreadEndRead;
-    (read || !idles).then_some((other, read || by == Inference::WakeRecord))
+    (read || !idles).then_some((found, read || by == Inference::WakeRecord))
 }
 
 /// The longest part of this request's work on another thread that `segment` waited for.

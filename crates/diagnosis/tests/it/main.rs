@@ -41,6 +41,7 @@ mod place_and_path_of_a_finding;
 mod places_of_threads_and_wakers_without_a_cpu;
 mod pools_not_given_back_and_imports;
 mod queues_behind_one_worker;
+mod queues_that_a_thread_works_off;
 mod recurring_wakers_and_the_programs_own_work;
 mod requests_handed_over_for_good;
 mod requests_in_line_behind_a_slow_one;
