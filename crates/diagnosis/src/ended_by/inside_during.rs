@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Where the holder of a lock is a request, any worker may be in the function: then it is compared
-//! over all threads.
+//! over all threads. A thread that is in one function always, a loop which takes the lock and
+//! pauses, is compared by the line of the program's own that it was at, where no function fits.
 //!
 //! What it promises: asked only where nothing else names a holder; what rests on it is *possible*,
 //! with both parts beside. A thread that waits for a lock itself is nobody's holder here, nor is a
@@ -108,7 +109,8 @@ pub(crate) fn find<'c>(cx: &Context<'c>, slices: &[Weighed<'_>]) -> Option<Found
             && !led.contains(f)
     };
     let best = |(tid, own): &(u32, Sums<'c>)| {
-        let able = own.odds(waits.all_ns).into_iter().filter(|(f, odds)| able(f, *odds));
+        let odds = own.odds(&own.in_functions, waits.all_ns).into_iter();
+        let able = odds.filter(|(f, odds)| able(f, *odds));
         let (function, odds) = able.max_by(|a, b| a.1.ratio().total_cmp(&b.1.ratio()))?;
         Some(Found { tids: vec![*tid], function, odds })
     };
@@ -121,7 +123,7 @@ pub(crate) fn find<'c>(cx: &Context<'c>, slices: &[Weighed<'_>]) -> Option<Found
     let all = Sums::together(&sums);
     // What waiters call elsewhere they may do before they take it: `past_acquire_line` knows.
     let apart = |f: &Function<'_>| !all.with_led.contains(f);
-    let odds = all.odds(waits.all_ns).into_iter();
+    let odds = all.odds(&all.in_functions, waits.all_ns).into_iter();
     let fit = odds.filter(|(f, odds)| able(f, *odds) && apart(f));
     let in_turn = fit.map(|(function, odds)| {
         let was_in = |(tid, own): &(u32, Sums<'c>)| {
@@ -129,7 +131,15 @@ pub(crate) fn find<'c>(cx: &Context<'c>, slices: &[Weighed<'_>]) -> Option<Found
         };
         Found { tids: sums.iter().filter_map(was_in).collect(), function, odds }
     });
-    clearest(in_turn.collect())
+    clearest(in_turn.collect()).or_else(|| {
+        let best = |(tid, own): &(u32, Sums<'c>)| {
+            let odds = own.odds(&own.at_lines, waits.all_ns).into_iter();
+            let able = odds.filter(|((f, _), odds)| able(f, *odds));
+            let ((function, _), odds) = able.max_by(|a, b| a.1.ratio().total_cmp(&b.1.ratio()))?;
+            Some(Found { tids: vec![*tid], function, odds })
+        };
+        clearest(sums.iter().filter_map(best).collect())
+    })
 }
 
 /// The best, if no thread in another function fits nearly as well. Of a function and what it was
@@ -225,10 +235,19 @@ fn functions<'c>(cx: &Context<'c>, stack: u32) -> Vec<Function<'c>> {
     own.filter(|f| f.function != "<module>").map(|f| (f.function, f.file)).collect()
 }
 
+/// The innermost function of the program's own, and the line that it was at.
+fn innermost_line<'c>(cx: &Context<'c>, stack: u32) -> Option<(Function<'c>, u32)> {
+    let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && f.function != "<module>";
+    let inner = cx.frames.above_launchers(stack).find(own)?;
+    Some(((inner.function, inner.file), inner.line))
+}
+
 /// The time in each function, in and outside of the waits, of one thread or of several.
 #[derive(Default)]
 struct Sums<'c> {
     in_functions: BTreeMap<Function<'c>, (u64, u64)>,
+    /// The same at each line of the innermost one.
+    at_lines: BTreeMap<(Function<'c>, u32), (u64, u64)>,
     /// Functions that were seen on one stack with one that led to the waits.
     with_led: BTreeSet<Function<'c>>,
     all_in: u64,
@@ -252,8 +271,13 @@ impl<'c> Sums<'c> {
         out
     }
 
-    /// How well each function fits the waits. There must be as much other time to compare with.
-    fn odds(&self, waits_ns: u64) -> BTreeMap<Function<'c>, Odds> {
+    /// How well each function, or line, fits the waits. There must be as much other time to compare
+    /// with.
+    fn odds<K: Copy + Ord>(
+        &self,
+        sums: &BTreeMap<K, (u64, u64)>,
+        waits_ns: u64,
+    ) -> BTreeMap<K, Odds> {
         if self.all_out <= self.all_in {
             return BTreeMap::new();
         }
@@ -261,7 +285,7 @@ impl<'c> Sums<'c> {
             during: *inside as f64 / waits_ns as f64,
             otherwise: *outside as f64 / self.all_out as f64,
         };
-        self.in_functions.iter().map(|(function, sum)| (*function, odds(sum))).collect()
+        sums.iter().map(|(place, sum)| (*place, odds(sum))).collect()
     }
 }
 
@@ -290,6 +314,10 @@ fn sums_of<'c>(
         (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
     }
     for (stack, (inside, outside)) in by_stack {
+        if let Some(line) = innermost_line(cx, stack) {
+            let sum = sums.at_lines.entry(line).or_default();
+            (sum.0, sum.1) = (sum.0 + inside, sum.1 + outside);
+        }
         let each: BTreeSet<Function<'c>> = functions(cx, stack).into_iter().collect();
         if each.iter().any(|f| led.contains(f)) {
             sums.with_led.extend(&each);

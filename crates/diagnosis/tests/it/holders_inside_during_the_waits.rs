@@ -67,3 +67,31 @@ fn nobody_is_named_that_is_always_there_or_where_two_fit() {
     job(&mut made, 9, "ask", 250);
     assert_eq!(culprit(&made), None, "half of the wait");
 }
+
+/// Thread 9 is in `loops` always, at line 20 from -100 ms to `until`, else at line 5.
+fn loops(made: &mut Capture, until: i64) {
+    job(made, 9, "ask", until);
+    let mut at = |line| stack_on(made, 0, &[("loops", "/srv/nightly.py", line)]);
+    let (takes, pauses) = (at(20), at(5));
+    let asks = |s: u32, made: &Capture| made.frames(s).next().is_some_and(|f| f.function == "ask");
+    let stacks: Vec<u32> = made.samples[&9].iter().map(|s| s.stack).collect();
+    let new: Vec<u32> =
+        stacks.into_iter().map(|s| if asks(s, made) { takes } else { pauses }).collect();
+    for (sample, stack) in made.samples.get_mut(&9).into_iter().flatten().zip(new) {
+        sample.stack = stack;
+    }
+}
+
+#[test]
+fn a_loop_that_takes_the_lock_and_pauses_is_compared_by_its_lines() {
+    let mut made = waiting();
+    loops(&mut made, 900);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    let found = first.culprit.as_ref().map(|p| (p.function.as_str(), p.line));
+    assert_eq!(found, Some(("loops", 20)), "{}", to_text(&verdict));
+    assert_eq!(first.confidence, Confidence::Possible);
+    let mut made = waiting();
+    loops(&mut made, 250);
+    assert_eq!(culprit(&made), None, "half of the wait");
+}
