@@ -5,7 +5,8 @@
 //! the function that called a library's pool, or, of a pool of the program's own, the function that
 //! waits and its caller. A thread that is seen in such a function, at that line or behind it, and
 //! does not wait for the pool itself, most likely has an item of the pool and has not given it
-//! back.
+//! back. So has a thread that waits for a peer inside of the library whose pool it is: it talks
+//! through one of its connections.
 //!
 //! What it promises: asked only where no other holder is known; a holder is named only if threads
 //! were there for half of the wait, mostly in one function. An inference, so *likely* at most.
@@ -19,6 +20,7 @@ use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
+use format::wait::WaitKind;
 
 use crate::candidate::OverWaits;
 use crate::claim::{Blocker, Weighed};
@@ -116,10 +118,16 @@ fn holdings(cx: &Context<'_>, pool: &Function) -> Held {
         })
     };
     let inside: HashSet<u32> =
-        stacks.into_iter().filter(|stack| !waits.contains(stack) && past(stack)).collect();
+        stacks.iter().copied().filter(|stack| !waits.contains(stack) && past(stack)).collect();
+    let talks: HashSet<u32> = match library_of(cx, pool) {
+        Some(library) => stacks.into_iter().filter(|s| is_in(cx, *s, library)).collect(),
+        None => HashSet::new(),
+    };
+    let has =
+        |s: &Sample| inside.contains(&s.stack) || is_of_a_peer(s.wait) && talks.contains(&s.stack);
     let mut all = Vec::new();
     for (tid, samples) in &cx.capture.samples {
-        for (at, sample) in samples.iter().enumerate().filter(|(_, s)| inside.contains(&s.stack)) {
+        for (at, sample) in samples.iter().enumerate().filter(|(_, s)| has(s)) {
             let to_ns = holds_until(cx, *tid, sample, samples.get(at + 1));
             all.push(Holding { from_ns: sample.t_ns, to_ns, tid: *tid, stack: sample.stack });
         }
@@ -127,6 +135,24 @@ fn holdings(cx: &Context<'_>, pool: &Function) -> Held {
     all.sort_unstable_by_key(|h| (h.from_ns, h.tid));
     let longest_ns = all.iter().map(|h| h.to_ns.saturating_sub(h.from_ns)).max().unwrap_or(0);
     Held { all, longest_ns }
+}
+
+/// The installed package that a pool is of; None for one of the program's own.
+fn library_of<'c>(cx: &Context<'c>, (_, file): &'c Function) -> Option<&'c str> {
+    let library = cx.frames.owner(file) == Owner::Library;
+    library.then(|| cx.frames.package(file)).flatten()
+}
+
+/// Whether the innermost code, but for the interpreter's, is that package's, which the program
+/// called.
+fn is_in(cx: &Context<'_>, stack: u32, library: &str) -> bool {
+    let mut own = cx.frames.of(stack).filter(|f| !cx.frames.is_shared(f));
+    own.next().is_some_and(|f| cx.frames.package(f.file) == Some(library))
+        && cx.frames.has_user(stack)
+}
+
+fn is_of_a_peer(wait: WaitKind) -> bool {
+    matches!(wait, WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll)
 }
 
 /// Until when a sample shows where its thread was: to the next one, or the end of what it did for a

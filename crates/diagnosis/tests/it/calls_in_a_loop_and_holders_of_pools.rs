@@ -223,3 +223,28 @@ fn the_end_of_a_thread_that_nobody_saw_is_no_lock() {
     assert_eq!((finding.cause.text(), finding.confidence), ("unknown", Confidence::Possible));
     assert!(finding.summary.ends_with("passed in orders.py:40 orders()"), "{}", finding.summary);
 }
+
+/// A thread without a request that waits for a peer in code of this file, called by the program.
+fn one_talks_in(file: &str) -> Option<String> {
+    let mut made = made::capture(TID, &NAMES[..1]);
+    (made.meta.site, made.meta.stdlib) = (vec!["/site".to_owned()], vec!["/lib".to_owned()]);
+    made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
+    made.requests.push(request(99, TID, BEGIN, 500));
+    let pool = [("view", "/srv/app.py", 4), ("Pool.get_connection", "/site/db/pool.py", 9)];
+    let pool = made::stack(
+        &mut made,
+        &[&pool[..], &[("Condition.wait", "/lib/threading.py", 300)]].concat(),
+    );
+    let talks = made::stack(&mut made, &[("consume", "/srv/jobs.py", 7), ("read", file, 30)]);
+    made::also_seen(&mut made, TID, (5..495).step_by(10), WaitKind::Futex, pool);
+    made::also_seen(&mut made, 9, (0..900).step_by(50), WaitKind::SocketRead, talks);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    assert_eq!(verdict.findings[0].cause.text(), "pool-wait", "{}", to_text(&verdict));
+    verdict.findings[0].culprit.as_ref().map(|p| p.function.clone())
+}
+
+#[test]
+fn a_thread_that_talks_to_a_peer_inside_of_a_pools_library_has_one_of_its_connections() {
+    assert_eq!(one_talks_in("/site/db/socket.py").as_deref(), Some("consume"));
+    assert_eq!(one_talks_in("/site/http/socket.py"), None, "another library's connection");
+}
