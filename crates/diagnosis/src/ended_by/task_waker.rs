@@ -105,9 +105,14 @@ pub(crate) fn woken<'c>(cx: &Context<'c>, row: &Await, until_ns: u64) -> Option<
 /// What a thread did for the longest part of a time, apart from waiting for work.
 fn longest_work<'c>(cx: &Context<'c>, tid: u32, segment: &Segment<'_>) -> Option<Segment<'c>> {
     let own = cx.timeline(tid, segment.from_ns, segment.to_ns);
+    // A stack of which only the system's library was read says nothing.
+    let named = |stack: u32| {
+        let own = |f: &Frame<'_>| matches!(cx.frames.owner(f.file), Owner::User | Owner::Library);
+        cx.frames.any(stack, own)
+    };
     let works = |s: &Segment<'_>| {
         let waits = s.state == State::Wait && (cx.is_parked_worker(s) || s.stack() == 0);
-        s.state != State::Unknown && s.stack() != 0 && !waits
+        s.state != State::Unknown && named(s.stack()) && !waits
     };
     own.into_iter().filter(works).max_by_key(Segment::ns)
 }

@@ -10,9 +10,7 @@ use capture::read::Capture;
 use format::metric::Numbers;
 
 use crate::context::Context;
-
-/// Names of dashcam's threads begin so.
-const THREADS: &str = "dashcam-";
+use crate::facts::threads;
 
 const CPU_SECONDS: &str = "dashcam.sampler.cpu_seconds";
 
@@ -26,8 +24,8 @@ pub fn mean_ms(cx: &Context<'_>, slow: &[Judged<'_>]) -> Option<f64> {
 /// Between two times off the CPU a thread ran; in front of its first and behind its last one
 /// nothing is known.
 fn ran_ns(cx: &Context<'_>, slow: &[Judged<'_>]) -> u64 {
-    let own = |tid: &u32| cx.capture.thread_name(*tid).is_some_and(|n| n.starts_with(THREADS));
-    let threads = cx.capture.off_cpu.iter().filter(|(tid, _)| own(tid));
+    let off_cpu = cx.capture.off_cpu.iter();
+    let threads = off_cpu.filter(|(tid, _)| threads::is_of_the_recorder(cx, **tid));
     let runs = threads.flat_map(|(_, off)| off.windows(2).map(|w| (w[0].in_ns, w[1].out_ns)));
     let inside = |(from, to): (u64, u64)| -> u64 {
         let part = |r: &Judged<'_>| to.min(r.end_ns).saturating_sub(from.max(r.row.begin_ns));

@@ -159,3 +159,15 @@ fn a_time_limit_beside_what_it_limits_is_not_what_is_awaited() {
     let (found, text) = judged(&mut made);
     assert_eq!(found.cause.text(), "downstream-wait", "{text}");
 }
+
+/// Of a thread of which only the system's library was read nothing is known.
+#[test]
+fn a_waker_without_code_of_its_own_is_not_blamed() {
+    let (mut made, _) = capture("poll", "tokio-1.54.1/src/runtime/task/join.rs");
+    made.threads.push(made::thread(BLOCKING, "blocking"));
+    let call = stack(&mut made, &[("syscall", "/lib/x86_64-linux-gnu/libc.so.6", 0)]);
+    made::also_seen(&mut made, BLOCKING, (10..490).step_by(20), WaitKind::Running, call);
+    SLOW.iter().for_each(|id| woken(&mut made, *id, (BLOCKING, 0, call)));
+    let (found, text) = judged(&mut made);
+    assert_eq!(place_and_culprit(&found), (Some("handler"), None), "{text}");
+}

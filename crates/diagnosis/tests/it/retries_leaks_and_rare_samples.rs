@@ -460,3 +460,16 @@ fn a_sleep_inside_of_sqlite_is_a_wait_for_its_lock() {
         assert_eq!(reported, cause == "lock-wait", "{text}");
     }
 }
+
+/// The recorder's own thread that waits for commands serves nobody.
+#[test]
+fn a_thread_of_the_recorders_takes_no_request_up() {
+    let starved = |name: &str| {
+        let mut made = arrives(Gil, 15);
+        made.threads.push(made::thread(1, name));
+        let verdict = judge(&made);
+        verdict.findings.iter().any(|f| f.cause.text() == "cpu-starved")
+    };
+    assert!(starved("MainThread"));
+    assert!(!starved("dashcam-control"));
+}
