@@ -64,7 +64,8 @@ impl<'c> Frames<'c> {
         for stack in stacks {
             let calls = |f: &Frame<'_>| frames.owner(f.file) != Owner::Runtime;
             let mut native = capture.frames(stack).take_while(|f| f.native).filter(calls);
-            if native.next().is_some_and(|f| is_sqlite(f.file)) {
+            let known = native.next().map(|f| is_sqlite(f.file));
+            if known.unwrap_or_else(|| frames.is_client_of_sqlite(stack)) {
                 frames.asks_sqlite.insert(capture.without_native(stack));
             } else if frames.is_in_taking_a_lock(stack) {
                 frames.polls_a_lock.insert(capture.without_native(stack));
@@ -72,6 +73,15 @@ impl<'c> Frames<'c> {
         }
         frames.polling = frames.that_poll();
         frames
+    }
+
+    /// Whether the innermost code is a package's that carries calls to SQLite, as its name says:
+    /// what it calls was not read, as its thread works for no request in particular.
+    fn is_client_of_sqlite(&self, stack: u32) -> bool {
+        let inner = self.capture.frames(stack).next().filter(|f| !f.native);
+        let library = inner.filter(|f| self.owner(f.file) == Owner::Library);
+        let package = library.and_then(|f| self.package(f.file));
+        package.is_some_and(|package| package.contains("sqlite"))
     }
 
     /// The Python stacks whose innermost frame is a library's, and that were seen polling. The

@@ -43,8 +43,13 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (rule::at(d.place), d.time());
-    let starved = format!("{at} could have run for {time} but no CPU was free");
+    let time = d.time();
+    let starved = match d.place {
+        Some(_) => format!("{} could have run for {time} but no CPU was free", rule::at(d.place)),
+        None => {
+            format!("requests could have run for {time} but no CPU was free, wherever they were")
+        }
+    };
     match (d.culprit, d.culprit_threads) {
         (Some(_), 2..) => format!("{starved}: {} ran in {} threads", d.blamed(), d.culprit_threads),
         (Some(_), _) => format!("{starved}: {} ran in another thread", d.blamed()),

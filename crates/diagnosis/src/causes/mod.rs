@@ -37,8 +37,9 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{AwaitRule, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::left_place;
-use crate::facts::awaits::Awaited;
+use crate::ended_by::task::{self, For};
+use crate::ended_by::{left_place, library_thread};
+use crate::facts::awaits::{self, Awaited};
 use crate::facts::pools;
 
 /// The rules; their order decides nothing.
@@ -73,6 +74,7 @@ const AWAITS: &[AwaitRule] = &[
     of_await("sleep-of-task", Grounds::TimeLimit, sleep::awaited),
     of_await("deadlock-timeout-of-task", Grounds::TimeLimit, deadlock_timeout::awaited),
     of_await("lock-wait", Grounds::Helpers, lock_of_worker),
+    of_await("lock-wait-of-library", Grounds::Helpers, lock_of_library),
     of_await("lock-wait-of-task", Grounds::Primitive, lock_wait::awaited),
     of_await("pool-wait-of-task", Grounds::Primitive, pool_wait::awaited),
     of_await("dns-of-task", Grounds::Code, dns::awaited),
@@ -125,6 +127,23 @@ fn lock_of_worker(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -
     let claim = claim(cx, &wait);
     let known = claim.cause == Cause::LockWait && claim.blocker.is_some();
     known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })
+}
+
+/// The lock that a library's thread asked for, of a task that awaits what that thread is to answer:
+/// what the request waited for, and the task that most likely has it.
+fn lock_of_library(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let row = seen.row;
+    let outside = awaits::target(cx, row).is_some() || !awaits::by_library(cx, row);
+    if row.kind != AwaitKind::Future || outside {
+        return None;
+    }
+    let wait = library_thread::wait(cx, seen, segment)?;
+    let claim = claim(cx, &wait);
+    let holder = || task::blocker(cx, seen, segment, For::Database);
+    (claim.cause == Cause::LockWait).then(|| {
+        let blocker = claim.blocker.or_else(holder);
+        Claim { stack: row.stack, blocker, inferred: true, ..claim }
+    })
 }
 
 /// Whether what an event loop's thread did is reported, whichever request or task it did it for:

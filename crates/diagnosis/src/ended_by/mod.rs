@@ -21,6 +21,7 @@
 //! | `cpu_user` | had a CPU while the waiter had none |
 //! | `recurring` | was there at the end of each of several waits at one place |
 //! | `past_acquire_line` | was past the line that takes from the pool |
+//! | `library_thread` | works for the library whose future a task awaits |
 //! | `inside_during` | was inside one function during the waits, and hardly at other times |
 //!
 //! What they promise: what is inferred is never `measured`, and a wrong name is worse than none.
@@ -32,6 +33,7 @@ pub(crate) mod holder;
 pub(crate) mod inside_call;
 pub(crate) mod inside_during;
 pub(crate) mod left_place;
+pub(crate) mod library_thread;
 pub(crate) mod lock_order;
 pub(crate) mod owner;
 pub(crate) mod past_acquire_line;
@@ -40,5 +42,6 @@ pub(crate) mod ran_before;
 pub(crate) mod recurring;
 pub(crate) mod task;
 pub(crate) mod task_waker;
+mod tasks_seen;
 pub(crate) mod thread_end;
 pub(crate) mod wakeup_record;

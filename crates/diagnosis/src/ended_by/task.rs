@@ -6,8 +6,6 @@
 //! same place, the task that ended other waits there, or a task that awaited something else in the
 //! same file or library.
 
-use std::collections::HashMap;
-
 use analysis::signatures::Stdlib;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
@@ -19,8 +17,9 @@ use crate::candidate::{self, Candidate, Source};
 use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
-use crate::ended_by::{holder, task_waker};
-use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::ended_by::tasks_seen::{self, Seen};
+use crate::ended_by::{holder, library_thread, task_waker};
+use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{activity, pools};
 
@@ -93,6 +92,9 @@ const OF_FUTURE: &[Source<Ask>] = &[
 const OF_LIBRARYS_FUTURE: &[Source<Ask>] =
     &[(Inference::TaskWaker, of_woken), (Inference::SameCode, of_librarys_thread)];
 
+/// Which task has the lock of a database that a library's thread asks for on a task's behalf.
+const OF_DATABASE: &[Source<Ask>] = &[(Inference::SameCode, of_same_file)];
+
 /// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
 const OF_EXECUTOR: &[Source<Ask>] = &[
     (Inference::TaskWaker, of_woken),
@@ -115,6 +117,8 @@ pub enum For {
     LibrarysFuture,
     /// The result of an executor.
     Executor,
+    /// A database that a library's thread waits for.
+    Database,
 }
 
 /// The task or thread that most likely had what `line` awaited, or is to fulfil it.
@@ -131,6 +135,7 @@ pub fn blocker<'c>(
         For::Future => OF_FUTURE,
         For::LibrarysFuture => OF_LIBRARYS_FUTURE,
         For::Executor => OF_EXECUTOR,
+        For::Database => OF_DATABASE,
     };
     candidate::best(cx, (segment, list), |ask| ask(cx, line, segment), |_| true)
 }
@@ -178,23 +183,23 @@ fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> 
 
 /// What another task knows may lead to the thread that works for it.
 fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
-    let found = likely_holder(cx, line, segment);
+    let library = || awaits::library_of(cx, line.row.stack);
+    let package = awaits::by_library(cx, line.row).then(library).flatten();
+    let found = likely_holder(cx, line, segment, package);
     found.map(|c| Candidate::found_by(Inference::SameCode, c)).into_iter().collect()
 }
 
-/// The one thread in the code of the library whose future is awaited that was at work most of the
-/// time: a library hands calls that block to a thread of its own.
 fn of_librarys_thread<'c>(
     cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
 ) -> Vec<Candidate> {
-    let Some(package) = awaits::library_of(cx, line.row.stack) else { return Vec::new() };
-    let of_library =
-        |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
-    let waits = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
-    let works = |s: &Segment<'_>| of_library(s.stack()) && !waits(s);
-    one(thread_at_work(cx, segment.tid, (segment.from_ns, segment.to_ns), works))
+    one(library_thread::blocker(cx, line, segment))
+}
+
+/// The same in the program's own file, whatever the library is.
+fn of_same_file<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+    one(likely_holder(cx, line, segment, None))
 }
 
 /// The one thread in the file whose future is awaited that was at work most of the time, if it
@@ -215,31 +220,8 @@ fn of_programs_thread<'c>(
         !(s.state == State::Wait && pauses) && cx.frames.is_in_file(s.stack(), &place.file)
     };
     // Of the whole await: others' turns on the loop cut it into short segments.
-    let found = thread_at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works);
+    let found = library_thread::at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works);
     one(found.filter(|c| cx.samples_in(c.tid, 0, u64::MAX).iter().any(takes_work)))
-}
-
-/// The one thread but `own` that ran, or waited, as `works` says for most of the time.
-fn thread_at_work(
-    cx: &Context<'_>,
-    own: u32,
-    (from, to): (u64, u64),
-    works: impl Fn(&Segment<'_>) -> bool,
-) -> Option<Blocker> {
-    let works = |s: &Segment<'_>| {
-        matches!(s.state, State::Run | State::Ready | State::Wait) && s.stack() != 0 && works(s)
-    };
-    let at_work = |tid: &u32| {
-        let own = cx.timeline(*tid, from, to);
-        own.iter().filter(|s| works(s)).map(Segment::ns).sum::<u64>() * 2 > to - from
-    };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != own);
-    let mut found = others.filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
-    let (Some(tid), None) = (found.next(), found.next()) else { return None };
-    let longest = cx.timeline(tid, from, to).into_iter().filter(works).max_by_key(Segment::ns)?;
-    let doing = Some(activity::of(cx, &longest));
-    let own = Blocker::thread(tid, longest.stack(), false, Inference::SameCode);
-    Some(Blocker { doing, ..own })
 }
 
 /// A thread that shares a file with the task.
@@ -306,11 +288,15 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
 /// a full queue, a task of no request that awaits something outside of the process. Tasks of
 /// requests first; others only where none of a request fits. None when several at different places
 /// were seen so. An inference, never more. Cost: the samples of that time.
-fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+/// `package`: the library whose pool it is.
+fn likely_holder(
+    cx: &Context<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+    package: Option<&str>,
+) -> Option<Blocker> {
     let own = line.row;
     let file = cx.frames.innermost_user(own.stack)?.file;
-    let package =
-        if awaits::by_library(cx, own) { awaits::library_of(cx, own.stack) } else { None };
     let knows = |stack: u32| match package {
         Some(package) => cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package)),
         None => cx.frames.any(stack, |f| f.file == file),
@@ -325,7 +311,7 @@ fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) ->
         segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
         segment.to_ns + thresholds::await_seen_ns(),
     );
-    let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
+    let mut found = Seen::new();
     for row in cx.await_samples_between(from, to) {
         let is_task = row.request != 0 || row.how != HolderSource::Woke;
         let other = is_task && row.request != own.request && row.task != own.task && row.stack != 0;
@@ -345,44 +331,20 @@ fn likely_holder(cx: &Context<'_>, line: &Awaited<'_>, segment: &Segment<'_>) ->
             (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
         }
     }
-    let covers = |(begin, end, _): &(u64, u64, &Await)| {
-        end.min(&segment.to_ns).saturating_sub(*begin.max(&segment.from_ns)) * 2 > segment.ns()
-    };
-    let mut able: Vec<&Await> = found.into_values().filter(covers).map(|f| f.2).collect();
+    let mut able = tasks_seen::covering(found, segment);
     if able.iter().any(|row| row.request != 0) {
         able.retain(|row| row.request != 0);
     }
     able.sort_unstable_by_key(|row| (row.t_ns, row.task));
     let first = *able.first()?;
     let one = able.iter().all(|row| cx.same_place(row.stack, first.stack));
-    keep_tasks(cx, segment, &able, one);
+    tasks_seen::keep(cx, segment, &able, one);
     if let Some(worker) = worker(cx, first, segment).filter(|_| one) {
         return Some(worker);
     }
     let doing = Some(awaits::activity(cx, first));
     let own = Blocker::thread(segment.tid, first.stack, false, Inference::SameCode);
     one.then_some(Blocker { doing, ..own })
-}
-
-/// Keeps, if it is wanted, which tasks may have had what was awaited.
-fn keep_tasks(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one: bool) {
-    if !cx.trace.wants(segment.from_ns, segment.to_ns) {
-        return;
-    }
-    let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
-    let candidate = |row: &&Await| explain::Candidate {
-        who: Subject::Task(row.task),
-        place: cx.frames.innermost(row.stack),
-        evidence: vec![Fact::SharesCode],
-        weight: Some(1.0 / able.len() as f64),
-        fate,
-        won: usize::from(one),
-    };
-    let shown = able.iter().take(CANDIDATES).map(candidate).collect();
-    let more = able.len().saturating_sub(CANDIDATES);
-    let least = Threshold::part("task-in-same-code.part-of-wait", thresholds::half());
-    let question = Question::about(Inference::SameCode, segment);
-    cx.trace.put(question.answered((shown, more), vec![least]));
 }
 
 /// The thread that works for a request whose task awaits it in a library's code: what the thread

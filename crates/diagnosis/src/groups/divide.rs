@@ -31,9 +31,9 @@ pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>>
         groups.extend(match cause {
             Cause::Cpu | Cause::Unknown => by_function(cx, cause, slices),
             Cause::CpuStarved => {
-                let mut groups = by_function(cx, cause, slices);
-                groups.iter_mut().for_each(|group| group.culprit = cpu_user(cx, group));
-                groups
+                let mut group = where_most_was(cx, cause, by_function(cx, cause, slices));
+                group.iter_mut().for_each(|group| group.culprit = cpu_user(cx, group));
+                group
             }
             Cause::EventLoopBlocked => {
                 // A callback that waits does so in one place; one that computes in many.
@@ -69,6 +69,25 @@ pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>>
     }
     groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
     groups
+}
+
+/// One group of them all. Where a thread lost its CPU is chance: a place is named only if most of
+/// it was lost in one function of the program's own.
+fn where_most_was<'c>(
+    cx: &Context<'c>,
+    cause: Cause,
+    mut groups: Vec<Group<'c>>,
+) -> Vec<Group<'c>> {
+    let total: f64 = groups.iter().map(Group::excess_ns).sum();
+    groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
+    let most = |group: &&Group<'_>| group.excess_ns() * 2.0 >= total;
+    let place = groups.first().filter(most).and_then(|group| group.place.clone());
+    let place = place.filter(|place| cx.frames.owner(&place.file) == Owner::User);
+    let slices: Vec<_> = groups.into_iter().flat_map(|group| group.slices).collect();
+    match slices.is_empty() {
+        true => Vec::new(),
+        false => vec![Group { cause, place, culprit: None, slices }],
+    }
 }
 
 /// The code that took the CPUs in most of a group's time; none if that is the same work: requests

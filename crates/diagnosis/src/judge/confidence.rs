@@ -52,9 +52,11 @@ impl Basis<'_> {
         own.map(|w| w.excess_ns).sum::<f64>() / self.group.excess_ns().max(1.0)
     }
 
-    /// No stack shows where it was. A process that is stopped is so nowhere in particular.
+    /// No stack shows where it was. A process that is stopped, or gets no CPU, is so nowhere in
+    /// particular.
     fn is_unseen(&self) -> bool {
-        self.group.place.is_none() && self.group.cause != Cause::Stopped
+        let anywhere = matches!(self.group.cause, Cause::Stopped | Cause::CpuStarved);
+        self.group.place.is_none() && !anywhere
     }
 
     /// The part of the normal requests that have it too.

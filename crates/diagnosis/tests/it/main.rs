@@ -54,6 +54,7 @@ mod the_json_of_a_verdict_has_the_names_of_its_page;
 mod the_weights_of_evidence_are_on_their_page;
 mod threads_of_native_libraries;
 mod threads_that_always_run_ended_no_wait;
+mod threads_that_libraries_call_for_tasks;
 mod unsampled_waits_of_normal_requests;
 mod waiters_for_the_same_are_counted;
 mod waits_of_unseen_services_have_their_right_names;

@@ -293,3 +293,45 @@ fn the_thread_of_the_process_that_took_the_cpus_is_the_culprit() {
     let made = beside_two_that_sort(2, ("rows", "/srv/app.py", 30));
     assert!(judge(&made).findings[0].culprit.is_none());
 }
+
+/// Of 1,000 ms it had no CPU for 45 of every 50 ms, each time in another of so many functions.
+fn starved_in(functions: u32) -> Capture {
+    let mut made = slow(1000);
+    let names = ["load", "check", "render", "send"];
+    let at = |i: u32| names[(i % functions) as usize];
+    let pauses: Vec<(u64, u64)> = (0..20).map(|i| (i * 50 + 5, i * 50 + 50)).collect();
+    also_off(&mut made, OWN, true, &pauses);
+    for i in 0..20 {
+        let inner = stack(&mut made, &[(at(i), "/srv/app.py", 30)]);
+        also_seen(&mut made, OWN, [u64::from(i) * 50 + 3].into_iter(), Running, inner);
+    }
+    also_off(&mut made, OWN, false, &[(1001, 5000)]);
+    made
+}
+
+#[test]
+fn a_cpu_that_was_missed_everywhere_has_no_place() {
+    let place = |functions| {
+        let made = starved_in(functions);
+        let verdict = judge(&made);
+        let starved = verdict.findings.iter().filter(|f| f.cause.text() == "cpu-starved");
+        let places: Vec<_> = starved.map(|f| f.place.clone().map(|p| p.function)).collect();
+        assert_eq!(places.len(), 1, "no CPU is one matter: {}", to_text(&verdict));
+        (places[0].clone(), verdict.findings[0].summary.clone())
+    };
+    assert_eq!(place(1).0.as_deref(), Some("load"));
+    let (none, summary) = place(4);
+    assert_eq!(none, None, "{summary}");
+    assert!(summary.contains("no CPU was free, wherever they were"), "{summary}");
+}
+
+/// Where most of it was lost in a server's code, that is nobody's to change.
+#[test]
+fn a_cpu_that_was_missed_in_a_servers_code_has_no_place() {
+    let mut made = starved_in(1);
+    made.meta.site = vec!["/srv".to_owned()];
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!((first.cause.text(), &first.place), ("cpu-starved", &None), "{}", to_text(&verdict));
+    assert_eq!(first.confidence, Confidence::Confirmed);
+}

@@ -1,0 +1,133 @@
+//! The thread of a library's own that works for a task which awaits a future of the library's.
+//!
+//! How it works: a library hands calls that block to a thread of its own, one for each connection.
+//! What that thread did is what the task waited for. As it has no code of the program's, the task
+//! whose call it was at counts where samples show it; or, where the thread asked for a lock itself,
+//! the lock.
+//!
+//! What it promises: an inference; nobody where several threads were at work at different things.
+
+use analysis::thresholds;
+use analysis::timeline::{Segment, State};
+use format::wait::{AwaitKind, WaitKind};
+
+use crate::claim::Blocker;
+use crate::context::Context;
+use crate::ended_by::tasks_seen::{self, Seen};
+use crate::explain::Inference;
+use crate::facts::activity;
+use crate::facts::awaits::{self, Awaited};
+
+/// The one thread in the code of the library whose future is awaited that was at work most of the
+/// time: a library hands calls that block to a thread of its own.
+pub(super) fn blocker(
+    cx: &Context<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Blocker> {
+    let package = awaits::library_of(cx, line.row.stack)?;
+    let of_library =
+        |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
+    let waits = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
+    let works = |s: &Segment<'_>| of_library(s.stack()) && !waits(s);
+    let worker = at_work(cx, segment.tid, (segment.from_ns, segment.to_ns), works)?;
+    if cx.frames.has_user(worker.stack) {
+        return Some(worker);
+    }
+    // It does what tasks asked for, one after the other.
+    Some(on_whose_behalf(cx, (line, package), segment, worker).unwrap_or(worker))
+}
+
+/// The task whose call a library's thread most likely worked at, while others waited in line with
+/// theirs: one that awaited the library's answer elsewhere in the program for most of the time, and
+/// did not come after this one. None where several did, at different places.
+fn on_whose_behalf(
+    cx: &Context<'_>,
+    (line, package): (&Awaited<'_>, &str),
+    segment: &Segment<'_>,
+    worker: Blocker,
+) -> Option<Blocker> {
+    let own = line.row;
+    let (from, to) = (
+        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
+        segment.to_ns + thresholds::await_seen_ns(),
+    );
+    let begin = |id: u64| cx.capture.requests.iter().find(|r| r.id == id).map(|r| r.begin_ns);
+    let came = begin(own.request);
+    let place = |stack: u32| cx.frames.innermost_user(stack);
+    let mut found = Seen::new();
+    for row in cx.await_samples_between(from, to) {
+        let asks = row.kind == AwaitKind::Future
+            && (row.request, row.task) != (own.request, own.task)
+            && awaits::by_library(cx, row)
+            && awaits::library_of(cx, row.stack) == Some(package);
+        let apart = || awaits::is_own(cx, row) && place(row.stack) != place(own.stack);
+        let first = || row.request == 0 || begin(row.request) < came;
+        if asks && apart() && first() {
+            let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
+            (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
+        }
+    }
+    let mut able = tasks_seen::covering(found, segment);
+    able.sort_unstable_by_key(|row| (row.t_ns, row.task));
+    let first = *able.first()?;
+    let one = able.iter().all(|row| place(row.stack) == place(first.stack));
+    tasks_seen::keep(cx, segment, &able, one);
+    let task = Blocker::thread(segment.tid, first.stack, false, Inference::SameCode);
+    one.then_some(Blocker { doing: worker.doing, ..task })
+}
+
+/// What the threads of the library whose future is awaited waited in for most of the time, if all
+/// that did anything waited in the same way: each connection has its own, and all ask for one lock.
+/// Of the whole await: others' turns on the loop cut it into short segments.
+pub(crate) fn wait<'c>(
+    cx: &Context<'c>,
+    seen: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Segment<'c>> {
+    let package = awaits::library_of(cx, seen.row.stack)?;
+    let (from, to) = (seen.seen_ns.0.min(segment.from_ns), seen.until_ns.max(segment.to_ns));
+    let of_library =
+        |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
+    let asks = |s: &Segment<'_>| {
+        s.state == State::Wait && s.wait() != WaitKind::Futex && of_library(s.stack())
+    };
+    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
+    tids.retain(|tid| *tid != segment.tid && !cx.samples_in(*tid, from, to).is_empty());
+    // A map has no order.
+    tids.sort_unstable();
+    let waits = |tid: u32| {
+        let own: Vec<Segment<'c>> = cx.timeline(tid, from, to).into_iter().filter(asks).collect();
+        let longest = *own.iter().max_by_key(|s| s.ns())?;
+        Some((own.iter().map(Segment::ns).sum::<u64>(), longest))
+    };
+    let found: Vec<(u64, Segment<'c>)> = tids.into_iter().filter_map(waits).collect();
+    let (waited_ns, most) = *found.iter().max_by_key(|(ns, _)| *ns)?;
+    let alike = |s: &Segment<'_>| s.wait() == most.wait() && cx.same_place(s.stack(), most.stack());
+    (found.iter().all(|(_, s)| alike(s)) && waited_ns * 2 > to - from).then_some(most)
+}
+
+/// The one thread but `own` that ran, or waited, as `works` says for most of the time.
+pub(super) fn at_work(
+    cx: &Context<'_>,
+    own: u32,
+    (from, to): (u64, u64),
+    works: impl Fn(&Segment<'_>) -> bool,
+) -> Option<Blocker> {
+    let works = |s: &Segment<'_>| {
+        matches!(s.state, State::Run | State::Ready | State::Wait) && s.stack() != 0 && works(s)
+    };
+    let at_work = |tid: &u32| {
+        let own = cx.timeline(*tid, from, to);
+        own.iter().filter(|s| works(s)).map(Segment::ns).sum::<u64>() * 2 > to - from
+    };
+    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != own);
+    let mut found = others.filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
+    let (Some(tid), None) = (found.next(), found.next()) else { return None };
+    // Of work on a crowded machine it counts what work it is.
+    let longest = |s: &Segment<'_>| (s.state != State::Ready, s.ns());
+    let longest = cx.timeline(tid, from, to).into_iter().filter(works).max_by_key(longest)?;
+    let doing = Some(activity::of(cx, &longest));
+    let own = Blocker::thread(tid, longest.stack(), false, Inference::SameCode);
+    Some(Blocker { doing, ..own })
+}
