@@ -5,7 +5,7 @@ use crate::made;
 
 use capture::read::Capture;
 use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
-use format::record::Await;
+use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, WaitKind};
 use made::{awaited, BEGIN, MS};
 
@@ -87,8 +87,10 @@ fn fellows_whose_clients_are_watched_say_nothing() {
     made.meta.site = vec!["/site".to_owned()];
     let watch = ("StreamingResponse.listen_for_disconnect", "/site/web/responses.py", 40);
     let watch = made::stack(&mut made, &[watch, ("receive", "/site/server/h11.py", 9)]);
+    made.names.push("tcp 10.0.0.7:80".to_owned());
+    let client = TARGET_IS_NAME | (made.names.len() as u64 - 1);
     for row in made.awaits.values_mut().flatten() {
-        (row.kind, row.stack) = (AwaitKind::Event, watch);
+        (row.kind, row.stack, row.target) = (AwaitKind::Event, watch, client);
     }
     let verdict = judge(&made);
     let causes: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
