@@ -8,13 +8,18 @@ use std::path::{Path, PathBuf};
 
 use testkit::wait_for;
 
-struct Folder(PathBuf);
+/// Of the test, and of its boxes.
+struct Folder(PathBuf, PathBuf);
 
 impl Folder {
     fn new() -> Folder {
         let path = std::env::temp_dir().join(format!("dashcam-explain-{}", std::process::id()));
         fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
+        // Tests beside this one judge captures, too.
+        let boxes = PathBuf::from(format!("/dev/shm/dashcam-explain-{}", std::process::id()));
+        fs::create_dir_all(&boxes).expect("a folder");
+        std::env::set_var("DASHCAM_SHM", &boxes);
+        Folder(path, boxes)
     }
 
     fn script(&self, name: &str, text: &str) -> PathBuf {
@@ -32,6 +37,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.1);
     }
 }
 
@@ -46,6 +52,7 @@ echo "$DASHCAM_FILE|$1"; cat; } > "$1.hooked.new"; mv "$1.hooked.new" "$1.hooked
 const COMMAND: &str = r#"here=$(dirname "$0")
 case "$(cat "$here/mode")" in silent) exit 1;; esac
 echo "$DASHCAM_ENABLED $1 $2 $3 $4" > "$here/called"
+while [ "$(cat "$here/mode")" = wait ]; do sleep 0.02; done
 printf 'lock-wait\ta.py:1 f()\tb.py:2 g()\t90\tlikely\tf00d\tnew\tlock-wait at a.py:1 f()\n'
 "#;
 
@@ -59,6 +66,12 @@ fn has_no_child() -> bool {
     // SAFETY: `status` is ours.
     let found = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
     found < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD)
+}
+
+/// The file of the turn, beside the box.
+fn turn_of(status: &str) -> PathBuf {
+    let place = status.split(r#""box":""#).nth(1).and_then(|rest| rest.split('"').next());
+    Path::new(place.expect("a box in a file")).with_file_name("judging")
 }
 
 /// One test: there is one recorder a process.
@@ -95,6 +108,24 @@ fn a_verdict_reaches_status_and_hook_and_a_missing_one_only_costs_the_verdict() 
     let silent = dashcam::snap("silent").expect("written");
     assert!(hooked(&silent).starts_with("|||\n|||silent|judged\n"), "{}", hooked(&silent));
     assert!(dashcam::status_json().contains(r#""missing":1,"#));
+
+    // Another process judges: the capture waits, and the command keeps its turn while it runs.
+    fs::write(folder.0.join("mode"), "judge").expect("ours");
+    fs::remove_file(folder.0.join("called")).expect("it was called");
+    let turn = turn_of(&dashcam::status_json());
+    let other = sys::turn::take(&turn).expect("a file").expect("nobody judges");
+    let later = dashcam::snap("later").expect("written");
+    // A second one: `dashcam-keeper` has come by since the first was written.
+    let latest = dashcam::snap("latest").expect("written");
+    assert_eq!(folder.read("called"), None, "it is not judged yet");
+    fs::write(folder.0.join("mode"), "wait").expect("ours");
+    drop(other);
+    wait_for("the command", || folder.read("called"));
+    assert!(sys::turn::take(&turn).expect("a file").is_none(), "the command has the turn");
+    fs::write(folder.0.join("mode"), "judge").expect("ours");
+    for judged in [&later, &latest] {
+        assert!(hooked(judged).starts_with("lock-wait|"), "{}", hooked(judged));
+    }
 
     // Off: no command is started at all.
     fs::remove_file(folder.0.join("called")).expect("it was called");

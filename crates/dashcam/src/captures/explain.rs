@@ -5,17 +5,20 @@
 //! writes the verdict to the service's stderr and into the list of captures, so both have it also
 //! if the service ends meanwhile. The verdict goes into `status`, and to the hook.
 //!
-//! What it promises: nothing is judged inside the service. One command at a time, at most `WAITING`
-//! captures behind it, none while memory is short; the kernel bounds its CPU time, memory and time
-//! on the clock. The host has no child and no signal of it. What is not judged is counted, and its
-//! hook runs without a verdict.
+//! What it promises: nothing is judged inside the service. One command at a time, of all processes
+//! of a user (`sys::turn`, in the folder of the boxes): when a database fails, all workers have
+//! slow requests at once. At most `WAITING` captures behind it, for `LONGEST_WAIT`; none while
+//! memory is short; the kernel bounds its CPU time, memory and time on the clock. The host has no
+//! child and no signal of it. What is not judged is counted, and its hook runs without a verdict.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ring::Place;
 use sys::detached::{self, Detached, Limits, Running};
 use sys::ours::Fd;
 
@@ -30,6 +33,10 @@ use crate::say::say;
 const WAITING: usize = 16;
 /// The largest golden capture (0.4 MiB) takes 0.4 s and 14 MiB; a full box is 150 times as large.
 const LIMITS: Limits = Limits { cpu_s: 20, address_bytes: 1 << 30, clock_s: 60 };
+/// A capture waits for its turn no longer; its hook waits with it.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// The file of the turn.
+const TURN: &str = "judging";
 /// The answer is not waited for any longer: the kernel has ended the command before.
 const PATIENCE: Duration = Duration::from_secs(LIMITS.clock_s as u64 + 5);
 /// Without as much memory left the service could suffer.
@@ -50,6 +57,7 @@ pub(crate) struct Explain {
 struct Wanted {
     path: PathBuf,
     reason: String,
+    since: Instant,
 }
 
 struct Judging {
@@ -69,7 +77,8 @@ impl Explain {
         path: &Path,
         reason: &str,
     ) -> Option<Verdict> {
-        let wanted = Wanted { path: path.to_owned(), reason: reason.to_owned() };
+        let since = Instant::now();
+        let wanted = Wanted { path: path.to_owned(), reason: reason.to_owned(), since };
         if !recording.config().explain {
             return Some(wanted.unknown());
         }
@@ -107,8 +116,18 @@ impl Explain {
                 judged.wanted.unknown()
             }));
         }
+        let since = self.waiting.front()?.since;
+        let turn = match turn(recording.recorder.region().place()) {
+            Turn::Other if since.elapsed() < LONGEST_WAIT => return None,
+            turn => turn,
+        };
         let wanted = self.waiting.pop_front()?;
-        match self.start(recording, &[&wanted.path]) {
+        let started = match turn {
+            Turn::Other => Err("other processes of this user judge captures".to_owned()),
+            Turn::Taken(turn) => self.start(recording, &[&wanted.path], Some(turn)),
+            Turn::None => self.start(recording, &[&wanted.path], None),
+        };
+        match started {
             Ok((answer, running)) => {
                 let until = Instant::now() + PATIENCE;
                 self.judging = Some(Judging { wanted, answer, read: Vec::new(), running, until });
@@ -135,7 +154,7 @@ impl Explain {
         let paths: Vec<&Path> = waiting.iter().map(|wanted| wanted.path.as_path()).collect();
         if !paths.is_empty() {
             // An error: they are not judged, and nobody is left to be informed.
-            let _ = self.start(recording, &paths);
+            let _ = self.start(recording, &paths, None);
         }
         let running = self.judging.take().map(|judging| judging.wanted);
         running.iter().chain(&waiting).map(Wanted::unknown).collect()
@@ -145,7 +164,13 @@ impl Explain {
         self.command.get_or_insert_with(find).clone()
     }
 
-    fn start(&mut self, recording: &Recording, paths: &[&Path]) -> Result<(Fd, Running), String> {
+    /// `turn`: what the command keeps until it ends.
+    fn start(
+        &mut self,
+        recording: &Recording,
+        paths: &[&Path],
+        turn: Option<OwnedFd>,
+    ) -> Result<(Fd, Running), String> {
         let left = sys::room::available_bytes();
         if left < ROOM_BYTES {
             return Err(format!("found {} MiB of memory left, wanted 512 MiB", left >> 20));
@@ -167,10 +192,28 @@ impl Explain {
             stdin: None,
             stdout: Some(end),
             stderr: sys::ours::own_stderr().ok(),
-            third: None,
+            third: turn,
             limits: Some(LIMITS),
         });
         Ok((answer, running.map_err(failed)?))
+    }
+}
+
+/// Whether this process may judge.
+enum Turn {
+    Taken(OwnedFd),
+    /// Another one does.
+    Other,
+    /// There is no folder for the file of the turn, or no room in it.
+    None,
+}
+
+fn turn(place: &Place) -> Turn {
+    let Place::File(own) = place else { return Turn::None };
+    match sys::turn::take(&own.with_file_name(TURN)) {
+        Ok(Some(turn)) => Turn::Taken(turn),
+        Ok(None) => Turn::Other,
+        Err(_) => Turn::None,
     }
 }
 

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | whole_file, whole_folder | a file, or a folder of files, that exists whole or not at all |
 //! | shared_log | a file of lines that several processes append to, of bounded size |
+//! | turn | a turn that processes take one after the other |
 //!
 //! What it promises: a file that is found by its name is complete. What is missing on purpose:
 //! formats and retention (crates `capture`, `dashcam`).
 
 pub mod shared_log;
+pub mod turn;
 pub mod whole_file;
 pub mod whole_folder;
