@@ -99,8 +99,7 @@ def test_threads_and_children_leave_their_calls(bench: Bench) -> None:
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
-        # Up to 3.12 the kernel's thread goes behind the join. A fork beside threads that end may warn
-        # under recording only (decision 0036): not what is tested here.
+        # Up to 3.12 the kernel's thread goes behind the join: a fork may warn of it, bare as well.
         while any(os.path.exists(f"/proc/self/task/{thread.native_id}") for thread in threads): time.sleep(0.001)
         return len(said)
     def in_a_child(ends):

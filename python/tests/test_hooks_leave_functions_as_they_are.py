@@ -288,36 +288,139 @@ def test_builtins_remain_the_same_objects(bench: Bench) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_a_fork_beside_our_threads_warns_as_bare(bench: Bench) -> None:
-    result = bench.python("""
-    import os, subprocess, sys, threading, warnings
+FORKS = """
+    import os, sys, threading, time, warnings
+    warns = sys.version_info >= (3, 12)
+    forks = (os.fork, os.forkpty)
+    def forked(fork):
+        child = fork()
+        child = child[0] if isinstance(child, tuple) else child
+        if child == 0: os._exit(0)
+        os.waitpid(child, 0)
+        return "a child"
     def warned(fork):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            child = fork()
-            child = child[0] if isinstance(child, tuple) else child
-            if child == 0: os._exit(0)
-            os.waitpid(child, 0)
+            forked(fork)
         return [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
-    events = []
+    def gone(thread):
+        "Up to 3.12 the kernel's thread goes behind the join."
+        while os.path.exists(f"/proc/self/task/{thread}"): time.sleep(0.001)
+    class Beside:
+        "A thread of the program's own."
+        def __init__(self):
+            self.stop = threading.Event()
+            self.thread = threading.Thread(target=self.stop.wait)
+            self.thread.start()
+        def end(self):
+            self.stop.set()
+            self.thread.join()
+            gone(self.thread.native_id)
+    def compare(seen):
+        bare = seen()
+        import dashcam
+        assert dashcam.start(slow="9s")
+        recorded = seen()
+        assert recorded == bare, f"{recorded}\\n{bare}"
+        return bare
+    """
+
+
+def test_a_fork_beside_our_threads_warns_as_bare(bench: Bench) -> None:
+    result = bench.python(FORKS + """
+    events, order = [], []
     sys.addaudithook(lambda name, args: events.append(name) if name.startswith("os.fork") else None)
-    order = []
     os.register_at_fork(before=lambda: order.append("before"), after_in_parent=lambda: order.append("after"))
+    def refused(fork):
+        "With the warning as an error."
+        warnings.simplefilter("error")
+        try: return forked(fork)
+        except DeprecationWarning as error: return str(error)
+        finally: warnings.resetwarnings()
     def all_of_them():
         for found in (events, order): found.clear()
-        return [warned(os.fork), warned(os.forkpty), list(events), list(order)]
-    bare = all_of_them()
-    assert bare[:2] == [[], []], bare
-    import dashcam
-    assert dashcam.start(slow="9s")
-    assert all_of_them() == bare
-    # A thread of the program's own is one that CPython warns of.
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    with_a_thread = all_of_them()
-    assert all(len(said) == (sys.version_info >= (3, 12)) for said in with_a_thread[:2]), with_a_thread
-    stop.set()
-    thread.join()
+        return [[warned(fork) for fork in forks], [refused(fork) for fork in forks], list(events), list(order)]
+    def beside_another():
+        other = Beside()
+        try: return all_of_them()
+        finally: other.end()
+    alone, beside = compare(lambda: [all_of_them(), beside_another()])
+    assert alone[:2] == [[[], []], ["a child"] * 2] and [len(said) for said in beside[0]] == [warns] * 2, (alone, beside)
+    """)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_fork_counts_threads_when_the_interpreter_does(bench: Bench) -> None:
+    """Hooks of the fork end a thread, or start one."""
+    result = bench.python(FORKS + """
+    ending, starting, order = [], [], []
+    def after():
+        if starting: starting[0] = Beside()
+        order.append("after")
+    os.register_at_fork(before=lambda: [one.end() for one in ending], after_in_parent=after)
+    def ends_before(fork):
+        ending[:] = [Beside()]
+        try: return warned(fork)
+        finally: ending.clear()
+    def starts_after(fork):
+        starting[:] = [None]
+        try: return warned(fork)
+        finally: starting.pop().end()
+    def moment(fork):
+        "Whether the warning comes before the parent's hooks."
+        shown, other = warnings.showwarning, Beside()
+        order.clear()
+        warnings.showwarning = lambda *said: order.append("warned")
+        warnings.simplefilter("always")
+        try: forked(fork)
+        finally:
+            warnings.showwarning = shown
+            warnings.resetwarnings()
+            other.end()
+        return list(order)
+    ended, started, moments = compare(lambda: [[how(fork) for fork in forks] for how in (ends_before, starts_after, moment)])
+    assert ended == [[], []] and [len(seen) for seen in moments] == [1 + warns] * 2, (ended, moments)
+    """)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_fork_that_cannot_count_in_proc_warns_as_bare(bench: Bench) -> None:
+    """With a space in the process's name CPython reads another field of /proc/self/stat; without a free
+    descriptor, none. Then it counts the threads of `threading`."""
+    result = bench.python(FORKS + """
+    import _thread, ctypes, resource
+    def named(name): ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
+    def without_descriptors():
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try: return os.fork()
+        finally: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    def all_of_them():
+        seen = {}
+        for name in ("two words", "of three words", "one"):
+            named(name)
+            seen[name] = [warned(fork) for fork in forks]
+        return seen, warned(without_descriptors)
+    def beside_another():
+        other = Beside()
+        try: return all_of_them()
+        finally: other.end()
+    def beside_an_unknown():
+        "A thread that `threading` does not know."
+        begun, stop, native = _thread.allocate_lock(), _thread.allocate_lock(), []
+        def run():
+            native.append(threading.get_native_id())
+            begun.release()
+            stop.acquire()
+        begun.acquire(), stop.acquire()
+        _thread.start_new_thread(run, ())
+        begun.acquire()
+        try: return all_of_them()
+        finally:
+            stop.release()
+            gone(native[0])
+    alone, beside, unknown = compare(lambda: [all_of_them(), beside_another(), beside_an_unknown()])
+    counts = lambda seen: [len(said) for each in seen[0].values() for said in each] + [len(seen[1])]
+    assert counts(beside)[:2] == counts(beside)[4:6] == [warns] * 2 and counts(unknown)[4:6] == [warns] * 2, (beside, unknown)
     """)
     assert result.returncode == 0, result.stderr

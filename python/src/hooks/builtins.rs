@@ -13,17 +13,14 @@
 //!   requests that are in no capture get one, as at an exit: RQ ends the process of each job so.
 //! - `raise_signal`: uvicorn shuts down and then raises the signal that ended it once more, with
 //!   the default action, so no exit handler runs: the recorder stops first, as at an exit.
-//! - `fork`, `forkpty` warn from 3.12 on if there is more than one thread (`DeprecationWarning`),
-//!   and hosts with `-W error` fail. If all threads but one are ours, the fork is made as CPython
-//!   makes it, without the warning: our threads do not exist in the child before any code of the
-//!   host runs (`pthread_atfork`), and share no lock with it.
+//! - `fork`, `forkpty` warn of threads from 3.12 on: of the program's, not of ours (`forks`).
 //!
 //! What it promises: nothing here raises, or delays for more than a second (see `leave`); before
 //! an end that owes a capture, for as long as an exit does.
 //!
 //! Missing on purpose: builtins with another convention than those known here; a notice says so.
 
-use std::os::raw::{c_char, c_int};
+use std::os::raw::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -32,14 +29,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyModule;
 use sys::cell::StaticRef;
 
+use super::forks;
 use crate::call::quietly;
 use crate::interrupts::ignored;
-use crate::kept::word;
 use crate::notice::note;
-
-extern "C" {
-    fn PySys_Audit(event: *const c_char, format: *const c_char, ...) -> c_int;
-}
 
 #[derive(Clone, Copy)]
 enum Duty {
@@ -241,8 +234,8 @@ unsafe extern "C" fn with_one<const N: usize>(
     // SAFETY: as `with_keywords`.
     unsafe {
         match BUILTINS[N].duty {
-            Duty::Fork if only_ours_are_beside_it() => fork(),
-            Duty::ForkTerminal if only_ours_are_beside_it() => fork_terminal(),
+            Duty::Fork if forks::ours_would_count() => forks::fork(),
+            Duty::ForkTerminal if forks::ours_would_count() => forks::fork_terminal(),
             _ => {
                 do_duty::<N>(argument);
                 (before::<N>().PyCFunction)(this, argument)
@@ -274,82 +267,5 @@ unsafe fn do_duty<const N: usize>(argument: *mut ffi::PyObject) {
             }
         }
         _ => {}
-    }
-}
-
-/// Whether `os.fork` would warn, and would not without us.
-fn only_ours_are_beside_it() -> bool {
-    // SAFETY: the GIL is held by the call this is part of.
-    let py = unsafe { Python::assume_attached() };
-    if py.version_info() < (3, 12) || is_finalizing(py) {
-        return false;
-    }
-    let counted = quietly(None, sys::own_threads::count);
-    counted.is_some_and(|(all, ours)| all > 1 && all - ours.min(all) <= 1)
-}
-
-/// Whether the interpreter is ending: then the original refuses the fork.
-fn is_finalizing(py: Python<'_>) -> bool {
-    let asked =
-        || py.import(word!(py, "sys"))?.call_method0(word!(py, "is_finalizing"))?.is_truthy();
-    asked().unwrap_or(true)
-}
-
-/// The rest of `os_fork_impl`: without the warning.
-///
-/// Safety: the GIL is held, in the interpreter that the process began with.
-unsafe fn fork() -> *mut ffi::PyObject {
-    // SAFETY: the caller's promise, stated above; the three calls are those of the C API for this.
-    unsafe {
-        if PySys_Audit(c"os.fork".as_ptr(), std::ptr::null()) < 0 {
-            return null_mut();
-        }
-        ffi::PyOS_BeforeFork();
-        let pid = libc::fork();
-        forked(pid)
-    }
-}
-
-/// The rest of `os_forkpty_impl`, as `fork`.
-///
-/// Safety: as `fork`.
-unsafe fn fork_terminal() -> *mut ffi::PyObject {
-    // SAFETY: the caller's promise, stated above; `terminal` is ours, the other pointers may be
-    // NULL.
-    unsafe {
-        if PySys_Audit(c"os.forkpty".as_ptr(), std::ptr::null()) < 0 {
-            return null_mut();
-        }
-        let mut terminal: c_int = -1;
-        ffi::PyOS_BeforeFork();
-        let pid = libc::forkpty(&mut terminal, null_mut(), null_mut(), null_mut());
-        let pid = forked(pid);
-        if pid.is_null() {
-            return null_mut();
-        }
-        let terminal = ffi::PyLong_FromLong(terminal.into());
-        let both =
-            if terminal.is_null() { null_mut() } else { ffi::PyTuple_Pack(2, pid, terminal) };
-        ffi::Py_DECREF(pid);
-        ffi::Py_XDECREF(terminal);
-        both
-    }
-}
-
-/// The end of a fork, in both processes.
-unsafe fn forked(pid: libc::pid_t) -> *mut ffi::PyObject {
-    let error = std::io::Error::last_os_error();
-    // SAFETY: the caller holds the GIL; each of the two calls is for the process it is made in.
-    unsafe {
-        if pid == 0 {
-            ffi::PyOS_AfterFork_Child();
-        } else {
-            ffi::PyOS_AfterFork_Parent();
-        }
-        if pid == -1 {
-            *libc::__errno_location() = error.raw_os_error().unwrap_or(libc::EAGAIN);
-            return ffi::PyErr_SetFromErrno(ffi::PyExc_OSError);
-        }
-        ffi::PyLong_FromLong(pid.into())
     }
 }
