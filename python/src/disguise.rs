@@ -20,7 +20,7 @@ use crate::types::slot;
 
 /// An object that represents another.
 pub(crate) trait Disguise: 'static {
-    /// Attributes that are its own.
+    /// Attributes that are its own, where its type has them.
     const OWN: &'static [&'static CStr];
 
     /// The represented object, borrowed; never NULL.
@@ -32,6 +32,16 @@ pub(crate) trait Disguise: 'static {
 /// The slots, together with `methods`.
 pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
     methods.push(method(c"__dir__", dir::<D>, c"As of the represented object."));
+    let mut slots = answers::<D>();
+    slots.extend([
+        slot(ffi::Py_tp_methods, leaked(methods).cast()),
+        slot(ffi::Py_tp_getset, attributes::<D>()),
+    ]);
+    slots
+}
+
+/// The slots that all objects have.
+pub(crate) fn answers<D: Disguise>() -> Vec<ffi::PyType_Slot> {
     vec![
         slot(ffi::Py_tp_getattro, get::<D> as *const c_void),
         slot(ffi::Py_tp_setattro, set::<D> as *const c_void),
@@ -39,8 +49,6 @@ pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi:
         slot(ffi::Py_tp_str, str::<D> as *const c_void),
         slot(ffi::Py_tp_hash, hash::<D> as *const c_void),
         slot(ffi::Py_tp_richcompare, compare::<D> as *const c_void),
-        slot(ffi::Py_tp_methods, leaked(methods).cast()),
-        slot(ffi::Py_tp_getset, attributes::<D>()),
     ]
 }
 
@@ -100,10 +108,22 @@ unsafe extern "C" fn get<D: Disguise>(
     // SAFETY: called by CPython with the GIL, an object of this type and a str.
     unsafe {
         let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
-        match D::OWN.iter().any(is) {
+        match D::OWN.iter().any(is) && has_own(object, name) {
             true => ffi::PyObject_GenericGetAttr(object, name),
             false => ffi::PyObject_GetAttr(D::original(object), name),
         }
+    }
+}
+
+/// Whether the type of this object of ours has that attribute.
+unsafe fn has_own(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> bool {
+    // SAFETY: the caller holds the GIL and both; the found object is borrowed.
+    unsafe {
+        let found = ffi::PyDict_GetItemWithError((*ffi::Py_TYPE(object)).tp_dict, name);
+        if found.is_null() {
+            ffi::PyErr_Clear();
+        }
+        !found.is_null()
     }
 }
 
@@ -144,7 +164,7 @@ unsafe extern "C" fn compare<D: Disguise>(
     }
 }
 
-unsafe extern "C" fn dir<D: Disguise>(
+pub(crate) unsafe extern "C" fn dir<D: Disguise>(
     object: *mut ffi::PyObject,
     _args: *const *mut ffi::PyObject,
     _count: ffi::Py_ssize_t,

@@ -19,6 +19,7 @@
 //! | `moments/making.rs` `clear` | collector | releases the attributes |
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
 //! | `moments/awaited_type.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
+//! | `moments/awaited_kinds.rs` `dealloc` | last reference to the steps of one | releases its own |
 //! | `moments/awaited_wrapper.rs` `dealloc` | last reference to a wrapper | releases its own |
 //! | `moments/sender.rs` `dealloc` | last reference to a `send` | releases the server's |
 //! | `moments/handed.rs` `dealloc` | last reference to handed-over work | releases the function |

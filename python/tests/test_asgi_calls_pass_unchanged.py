@@ -211,6 +211,166 @@ def test_it_is_seen_as_a_coroutine(bench: Bench) -> None:
     """)
 
 
+def test_an_awaitable_that_is_no_coroutine_answers_as_itself(bench: Bench) -> None:
+    run(bench, """
+    class Awaitable:
+        "Such as a server's send may return."
+        def __init__(self): self.sent, self.asked = 3, 0
+        def __await__(self):
+            self.asked += 1
+            yield from asyncio.sleep(0).__await__()
+            return self.sent
+        def __repr__(self): return "<sending>"
+    class Itself:
+        def __await__(self): return self
+        __iter__ = __await__
+        def __next__(self): raise StopIteration(5)
+    class Compared(Itself):
+        __slots__ = ()
+        def __eq__(self, other): return other == 5
+    class Coroutine(Itself):
+        def send(self, value, *more): raise StopIteration(6)
+        def throw(self, *raised): raise raised[0]
+        def close(self): return "closed"
+    class Closes(Awaitable):
+        "These are no steps."
+        def send(self, message, urgent=False): return message, urgent
+        def close(self): return "closed"
+    @types.coroutine
+    def generator(): yield
+    def answers(one):
+        def asked(name):
+            try: found = getattr(one, name)
+            except AttributeError as error: return str(error)
+            return type(found).__name__ if name not in ("send", "throw", "close") else callable(found)
+        def hashed():
+            try: return hash(one)
+            except TypeError as error: return str(error)
+        classes = [getattr(collections.abc, name) for name in collections.abc.__all__ if name != "ByteString"]
+        names = dir(one)
+        return (names, type(one).__name__, type(one).__qualname__, type(one).__module__, repr(one), str(one), hashed(),
+                [hasattr(type(one), name) for name in ("__await__", "__iter__", "__next__", "send", "throw", "close")],
+                [asked(name) for name in (*names, "send", "throw", "close", "cr_code", "done") if name[:2] != "__"],
+                [isinstance(one, kind) for kind in classes], [issubclass(type(one), kind) for kind in classes if "Hash" not in str(kind)],
+                [(name, is_it(one)) for name, is_it in inspect.getmembers(inspect, callable) if name.startswith("is") and name != "iskeyword"])
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        objects = (Awaitable(), Itself(), Compared(), Coroutine(), Closes(), generator(), future, asyncio.ensure_future(asyncio.sleep(0)))
+        for made in objects:
+            seen = call(lambda *given: made)
+            assert type(seen) is not type(made) and seen.__class__ is type(made)  # or nothing is shown here
+            for one, other in zip(answers(made), answers(seen)): assert one == other, (made, one, other)
+            assert seen == made and made == seen and not seen != made
+            if hasattr(made, "__dict__"):
+                seen.set = 1
+                assert made.set == 1
+                del seen.set
+                assert not hasattr(made, "set")
+        made = Awaitable()
+        seen = call(lambda *given: made)
+        assert made.asked == 0 and await seen == 3 and made.asked == 1 and await seen == 3 and made.asked == 2
+        assert type(seen.__await__()).__name__ == "generator" and seen.__await__().gi_code is Awaitable.__await__.__code__
+        assert call(lambda *given: Closes()).send("a", urgent=True) == ("a", True) and open_now() == False
+        assert await asyncio.ensure_future(call(lambda *given: Coroutine())) == await asyncio.ensure_future(Coroutine())
+        seen = call(lambda *given: Coroutine())
+        assert seen.close() == "closed"
+        seen, done = call(lambda *given: future), []
+        seen.add_done_callback(lambda found: done.append(found is future))
+        assert asyncio.isfuture(seen) and asyncio.ensure_future(seen) is seen and not seen.done()
+        future.set_result(5)
+        assert await asyncio.wait_for(seen, 9) == 5 and seen.result() == 5 and await asyncio.gather(seen) == [5]
+        await asyncio.wait({seen})
+        assert done == [True]
+        # The object lives as long as what represents it, and no longer.
+        gone = []
+        one = Awaitable()
+        weakref.finalize(one, gone.append, 1)
+        seen = call(lambda *given, one=one: one)
+        del one
+        await seen
+        assert gone == []
+        del seen
+        gc.collect()
+        assert gone == [1]
+        # A type may go.
+        for _ in range(200):
+            class Each(Awaitable): pass
+            seen = call(lambda *given: Each())
+            assert await seen == 3
+            weakref.finalize(Each, gone.append, 2)
+            del Each, seen
+            gc.collect()
+        assert gone == [1] + [2] * 200, gone
+        class Entered(Awaitable):
+            async def __aenter__(self): return 7
+            async def __aexit__(self, *raised): pass
+        # What is more than an awaitable is handed over as it is.
+        made = Entered()
+        assert call(lambda *given: made) is made and not open_now()
+        async with call(lambda *given: made) as entered: assert entered == 7
+    asyncio.run(main())
+    """)
+
+
+def test_the_request_ends_with_an_awaitable_that_is_no_coroutine(bench: Bench) -> None:
+    run(bench, """
+    class Awaitable:
+        def __init__(self, coroutine): self.coroutine = coroutine
+        def __await__(self): return self.coroutine.__await__()
+    class Fails:
+        def __await__(self): raise LookupError("no")
+    async def works(fails):
+        await asyncio.sleep(0)
+        assert open_now()
+        if fails: raise LookupError("no")
+    @types.coroutine
+    def generator(fails): yield from works(fails)
+    async def main():
+        shapes = (lambda fails: Awaitable(works(fails)), generator, lambda fails: asyncio.ensure_future(works(fails)))
+        for made in shapes:
+            for fails in (False, True):
+                ended.clear()
+                try: await served(lambda *given: made(fails))
+                except LookupError: assert fails
+                else: assert not fails
+                native.request_end(native.request_begin("GET /next"))
+                assert ended[0] == ("a", fails), (made, ended)
+        ended.clear()
+        try: await served(lambda *given: Fails())
+        except LookupError: assert ended == [("a", True)], ended
+    asyncio.run(main())
+    """)
+
+
+def test_an_application_may_be_called_by_another_that_is_observed(bench: Bench) -> None:
+    """As a framework's under a server's: both are called before the request begins."""
+    run(bench, """
+    class Awaitable:
+        def __init__(self, inner): self.inner = inner
+        def __await__(self): return self.inner.__await__()
+    @types.coroutine
+    def generator(): yield from application()
+    async def application(*given):
+        await asyncio.sleep(0)
+        opened.append(open_now())
+        return 5
+    opened, scope = [], {"type": "http", "method": "GET", "path": "/a", "headers": []}
+    async def main():
+        for inner in (application, generator, lambda *given: Awaitable(application())):
+            bare = inner()
+            framework = lambda *given: native.asgi_call(lambda *given: inner(), *given)
+            ended.clear()
+            made = native.asgi_call(framework, scope, receive, send)
+            assert type(made) is not type(bare) and type(made).__name__ == type(bare).__name__ and made.__class__ is type(bare)
+            assert repr(made).split(" at ")[0] == repr(bare).split(" at ")[0] and dir(made) == dir(bare)
+            async def run(one): return await one
+            assert await asyncio.ensure_future(run(made)) == await asyncio.ensure_future(run(bare))
+            assert ended == [("a", False)] and opened == [True, False], (ended, opened)
+            opened.clear()
+    asyncio.run(main())
+    """)
+
+
 def test_all_that_can_be_awaited_can_be_given(bench: Bench) -> None:
     run(bench, """
     class Awaitable:
@@ -248,16 +408,17 @@ def test_all_that_can_be_awaited_can_be_given(bench: Bench) -> None:
             try: await asyncio.create_task(run())
             except kind as error: assert str(error) == wanted, (error, wanted)
             else: raise AssertionError(made)
-        # What cannot take an exception is left by it.
-        thrown = call(lambda *given: Plain())
-        thrown.__await__()
-        for given in ((LookupError,), (LookupError("a"),), (LookupError, LookupError("b"), None)):
-            try: call(lambda *given: Plain()).throw(*given)
-            except LookupError: pass
-            else: raise AssertionError(given)
-        try: call(lambda *given: Plain()).throw(7)
-        except TypeError as error: assert "exceptions must" in str(error)
-        thrown.close()
+        # A generator that is no longer awaited may be, and what has no `throw` is left by an exception.
+        for made in (generator(), Plain()):
+            seen = call(lambda *given: made)
+            seen.__await__() if hasattr(made, "__await__") else None
+            assert [hasattr(seen, name) for name in ("send", "throw", "close")] == [isinstance(made, types.GeneratorType)] * 3
+            async def waits(): return await seen
+            task = waits()
+            task.send(None)
+            try: task.throw(LookupError("a"))
+            except LookupError as error: assert [f.name for f in traceback.extract_tb(error.__traceback__)][1] == "waits"
+            else: raise AssertionError(made)
     asyncio.run(main())
     """)
 

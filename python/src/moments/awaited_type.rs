@@ -1,14 +1,13 @@
-//! The Python types of `Passing`: their slots and methods, as CPython calls them.
+//! The Python type of a `Passing` around a coroutine: its slots and methods, as CPython calls them.
 //!
-//! How it works: one type is for coroutines. Its name is theirs, and its slots answer as the
-//! wrapped coroutine does, attributes, size and refusals included. The other type is for awaitables
-//! of other kinds.
+//! How it works: its name is that of coroutines, and its slots answer as the wrapped coroutine
+//! does, attributes, size and refusals included.
 //!
-//! What it promises: `send`, `throw` and `close` take and raise what the wrapped object's do. In
-//! place of a coroutine only `type()`, `next()` and the words of a refused unpacking differ
-//! (decision 0036).
+//! What it promises: `send`, `throw` and `close` take and raise what the wrapped object's do. Only
+//! `type()`, `next()` and the words of a refused unpacking differ (decision 0036).
 //!
-//! Missing on purpose: what `__await__` of a coroutine returns (`awaited_wrapper`).
+//! Missing on purpose: what `__await__` returns (`awaited_wrapper`); other awaitables
+//! (`awaited_kinds`).
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
@@ -19,15 +18,14 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::aside::Aside;
-use super::awaited::{Passing, COROUTINE, PASSING};
-use super::steps::{as_method, found, sent, thrown_all, ITERABLE_COROUTINE};
-use crate::alone::{alone, held};
-use crate::call::{leaked, method, none, wrong_call, Fast};
+use super::awaited::{Passing, COROUTINE};
+use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
+use crate::call::{leaked, method, wrong_call, Fast};
 use crate::disguise::{let_go, weak_member};
 use crate::kept::word;
 use crate::types::{class_below, rename, slot, visit_all};
 
-unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+pub(super) unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a live object.
     unsafe { ffi::Py_INCREF(object) };
     object
@@ -37,12 +35,8 @@ unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe extern "C" fn awaited(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`, whose coroutine it holds.
     unsafe {
-        let coroutine = (*object.cast::<Passing>()).coroutine();
-        if coroutine.is_null() {
-            return itself(object);
-        }
         let name = word!(Python::assume_attached(), "cr_await");
-        let awaits = ffi::PyObject_GetAttr(coroutine, name.as_ptr());
+        let awaits = ffi::PyObject_GetAttr((*object.cast::<Passing>()).inner, name.as_ptr());
         if awaits.is_null() {
             return null_mut();
         }
@@ -75,7 +69,10 @@ unsafe extern "C" fn yielded_from(object: *mut ffi::PyObject) -> *mut ffi::PyObj
 
 pub(super) unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
-    unsafe { (*object.cast::<Passing>()).step(|inner| sent(inner, ffi::Py_None())) }
+    unsafe {
+        let passing = &*object.cast::<Passing>();
+        passing.step(passing.inner, |inner| sent(inner, ffi::Py_None()))
+    }
 }
 
 /// The arguments of a method, as CPython hands them over.
@@ -101,13 +98,7 @@ unsafe fn refused(
     (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
 ) -> *mut ffi::PyObject {
     // SAFETY: promised by the caller; a coroutine lives as long as its `Passing`.
-    unsafe {
-        let coroutine = (*object.cast::<Passing>()).coroutine();
-        if coroutine.is_null() {
-            return wrong_call(c"wrong arguments for a method of an awaitable");
-        }
-        called(coroutine, name, (args, count, keywords))
-    }
+    unsafe { called((*object.cast::<Passing>()).inner, name, (args, count, keywords)) }
 }
 
 /// Calls a method. NULL: an exception is set.
@@ -142,7 +133,8 @@ pub(super) unsafe extern "C" fn send(
         if !fits(c"send", count, keywords) {
             return refused(object, c"send", (args, count, keywords));
         }
-        as_method((*object.cast::<Passing>()).step(|inner| sent(inner, *args)))
+        let passing = &*object.cast::<Passing>();
+        as_method(passing.step(passing.inner, |inner| sent(inner, *args)))
     }
 }
 
@@ -158,7 +150,8 @@ pub(super) unsafe extern "C" fn throw(
         if !fits(c"throw", count, keywords) {
             return refused(object, c"throw", (args, count, keywords));
         }
-        as_method((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
+        let passing = &*object.cast::<Passing>();
+        as_method(passing.step(passing.inner, |inner| thrown_all(inner, args, count)))
     }
 }
 
@@ -175,29 +168,14 @@ pub(super) unsafe extern "C" fn close(
             return refused(object, c"close", (args, count, keywords));
         }
         let passing = &*object.cast::<Passing>();
-        let inner = match passing.is_coroutine {
-            true => held(object, &passing.inner),
-            false => alone(object, || passing.inner.replace(null_mut())),
-        };
-        if inner.is_null() {
-            return none();
-        }
-        let method = found(inner, word!(Python::assume_attached(), "close").as_ptr());
         // From 3.13 on a coroutine may return a value.
-        let mut result = match method.is_null() {
-            true => none(),
-            false => ffi::PyObject_CallObject(method, null_mut()),
-        };
-        ffi::Py_XDECREF(method);
-        if !ffi::PyErr_Occurred().is_null() {
-            ffi::Py_XDECREF(result);
-            result = null_mut();
+        let result = called(passing.inner, c"close", (args, count, keywords));
+        if result.is_null() {
             passing.fail_as_set();
         }
         let aside = Aside::take();
         passing.abandon();
         passing.release();
-        ffi::Py_DECREF(inner);
         aside.put_back();
         result
     }
@@ -212,13 +190,13 @@ unsafe extern "C" fn size(
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing` around a coroutine.
     unsafe {
-        let coroutine = (*object.cast::<Passing>()).coroutine();
+        let coroutine = (*object.cast::<Passing>()).inner;
         let name = word!(Python::assume_attached(), "__sizeof__").as_ptr();
         ffi::PyObject_VectorcallMethod(name, [coroutine].as_ptr(), 1, null_mut())
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+pub(super) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
     // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
@@ -226,7 +204,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let (passing, class) = (&*object.cast::<Passing>(), ffi::Py_TYPE(object));
         let_go(object, passing.weak);
         let aside = Aside::take();
-        ffi::Py_XDECREF(passing.inner.replace(null_mut()));
+        ffi::Py_DECREF(passing.inner);
         passing.abandon();
         passing.release();
         aside.put_back();
@@ -235,7 +213,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-unsafe extern "C" fn traverse(
+pub(super) unsafe extern "C" fn traverse(
     object: *mut ffi::PyObject,
     visit: ffi::visitproc,
     arg: *mut c_void,
@@ -245,7 +223,7 @@ unsafe extern "C" fn traverse(
         let passing = &*object.cast::<Passing>();
         let class = ffi::Py_TYPE(object).cast();
         let [judge, scope, transport] = passing.more.each_ref().map(Cell::get);
-        let own = [passing.inner.get(), passing.sender.get(), class];
+        let own = [passing.inner, passing.sender.get(), class];
         match visit_all(&own, visit, arg) {
             0 => visit_all(&[judge, scope, transport], visit, arg),
             stop => stop,
@@ -263,7 +241,7 @@ unsafe extern "C" fn attribute(
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL, a `Passing` and a str.
     unsafe {
-        let coroutine = (*object.cast::<Passing>()).coroutine();
+        let coroutine = (*object.cast::<Passing>()).inner;
         let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
         match OWN.iter().any(is) {
             true => ffi::PyObject_GenericGetAttr(object, name),
@@ -279,18 +257,12 @@ unsafe extern "C" fn set_attribute(
     value: *mut ffi::PyObject,
 ) -> c_int {
     // SAFETY: as `attribute`; a NULL value deletes.
-    unsafe { ffi::PyObject_SetAttr((*object.cast::<Passing>()).coroutine(), name, value) }
+    unsafe { ffi::PyObject_SetAttr((*object.cast::<Passing>()).inner, name, value) }
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`.
-    unsafe {
-        let passing = &*object.cast::<Passing>();
-        match passing.coroutine().is_null() {
-            true => ffi::PyUnicode_FromString(c"<awaitable>".as_ptr()),
-            false => ffi::PyObject_Repr(passing.coroutine()),
-        }
-    }
+    unsafe { ffi::PyObject_Repr((*object.cast::<Passing>()).inner) }
 }
 
 /// `send`, `throw` and `close`, documented as a coroutine's.
@@ -325,9 +297,20 @@ fn documented(name: &CStr, method: &Bound<'_, PyAny>) -> PyResult<CString> {
     })?)
 }
 
-/// The slots of both types.
-fn common(methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
-    vec![
+/// Makes the type. `base`: the type that it derives from; `wrapped`: what `__await__` does.
+pub(super) fn make_type(
+    py: Python<'_>,
+    base: *mut ffi::PyTypeObject,
+    wrapped: Fast,
+) -> PyResult<()> {
+    let (flags, size_of) = (ffi::Py_TPFLAGS_HAVE_GC, size_of::<Passing>());
+    let mut methods = steps(py)?;
+    methods.push(method(c"__sizeof__", size, c"The coroutine's."));
+    let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
+    // Beside the slot, which is for `await`.
+    wrapping.ml_flags |= ffi::METH_COEXIST;
+    methods.push(wrapping);
+    let slots = vec![
         slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
         slot(ffi::Py_tp_traverse, traverse as *const c_void),
         slot(ffi::Py_am_await, awaited as *const c_void),
@@ -335,31 +318,10 @@ fn common(methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
         slot(ffi::Py_tp_methods, leaked(methods).cast()),
         slot(ffi::Py_tp_repr, repr as *const c_void),
         slot(ffi::Py_tp_members, weak_member(std::mem::offset_of!(Passing, weak))),
-    ]
-}
-
-/// Makes the types. `base`: the type that they derive from; `wrapped`: what `__await__` of a
-/// coroutine does.
-pub(super) fn make_types(
-    py: Python<'_>,
-    base: *mut ffi::PyTypeObject,
-    wrapped: Fast,
-) -> PyResult<()> {
-    let (flags, size_of) = (ffi::Py_TPFLAGS_HAVE_GC, size_of::<Passing>());
-    let name = c"dashcam._native.Passing";
-    PASSING.set(class_below(py, base, name, size_of, flags, common(steps(py)?))?);
-    let mut methods = steps(py)?;
-    methods.push(method(c"__sizeof__", size, c"The coroutine's."));
-    let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
-    // Beside the slot, which is for `await`.
-    wrapping.ml_flags |= ffi::METH_COEXIST;
-    methods.push(wrapping);
-    let mut slots = common(methods);
-    slots.extend([
         slot(ffi::Py_tp_iter, yielded_from as *const c_void),
         slot(ffi::Py_tp_getattro, attribute as *const c_void),
         slot(ffi::Py_tp_setattro, set_attribute as *const c_void),
-    ]);
+    ];
     let class = class_below(py, base, c"builtins.coroutine", size_of, flags, slots)?;
     rename(class, c"coroutine", &[c"__iter__", c"__next__"]);
     COROUTINE.set(class);

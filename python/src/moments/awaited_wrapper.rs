@@ -14,6 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::awaited::Passing;
+use super::awaited_kinds::derive_from;
 use super::awaited_type::{self, called, fits, Args};
 use crate::call::{leaked, method, Fast};
 use crate::types::{class_below, class_of, rename, slot, visit_all, Class};
@@ -83,7 +84,7 @@ unsafe fn forward(
         if fits(name, count, keywords) {
             return method(passing, args, count, keywords);
         }
-        let coroutine = (*passing.cast::<Passing>()).coroutine();
+        let coroutine = (*passing.cast::<Passing>()).inner;
         let theirs = called(coroutine, c"__await__", (null(), 0, null_mut()));
         if theirs.is_null() {
             return null_mut();
@@ -167,5 +168,6 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     let class = class_below(py, base, name, size, flags, slots)?;
     rename(class, c"coroutine_wrapper", &[]);
     WRAPPER.set(class);
-    awaited_type::make_types(py, base, wrapped)
+    derive_from(base);
+    awaited_type::make_type(py, base, wrapped)
 }

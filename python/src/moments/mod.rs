@@ -17,6 +17,8 @@ mod asgi;
 mod aside;
 mod attributes;
 mod awaited;
+mod awaited_kinds;
+mod awaited_making;
 mod awaited_type;
 mod awaited_wrapper;
 #[cfg(not(Py_GIL_DISABLED))]
@@ -62,7 +64,7 @@ use span::Spans;
 
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
-pub use awaited::{handling, seen};
+pub use awaited_making::{handling, seen};
 pub use calls::{cursor_is_hooked, release_cursors};
 pub use handed::work;
 pub use quick::{names_path, names_route};

@@ -28,40 +28,36 @@ pub(super) enum Step {
     Raised,
 }
 
-/// The object that an `await` of `made` would step. Err: `made` itself if it cannot be awaited,
-/// NULL if an exception is set. Takes over the reference.
-pub(super) unsafe fn awaitable(
-    made: *mut ffi::PyObject,
-) -> Result<*mut ffi::PyObject, *mut ffi::PyObject> {
-    // SAFETY: the caller holds the GIL and the object; slots are called as CPython does.
+/// What an `await` asks an object for, if its type says so.
+///
+/// Safety: the GIL is held, the object is alive.
+pub(super) unsafe fn asked(made: *mut ffi::PyObject) -> Option<ffi::unaryfunc> {
+    // SAFETY: promised by the caller.
     unsafe {
-        let class = ffi::Py_TYPE(made);
-        if class == &raw mut ffi::PyCoro_Type {
-            return Ok(made);
+        let methods = (*ffi::Py_TYPE(made)).tp_as_async;
+        if methods.is_null() {
+            None
+        } else {
+            (*methods).am_await
         }
-        let methods = (*class).tp_as_async;
-        let asked = if methods.is_null() { None } else { (*methods).am_await };
-        let Some(asked) = asked else {
-            let py = Python::assume_attached();
-            let object = Bound::from_borrowed_ptr(py, made);
-            let flags = object
-                .getattr(word!(py, "gi_code"))
-                .and_then(|code| code.getattr(word!(py, "co_flags")))
-                .and_then(|flags| flags.extract::<i64>());
-            let can = flags.is_ok_and(|flags| flags & ITERABLE_COROUTINE != 0);
-            return if can { Ok(made) } else { Err(made) };
-        };
-        let inner = asked(made);
-        if inner.is_null() {
-            ffi::Py_DECREF(made);
-            return Err(null_mut());
+    }
+}
+
+/// Whether it is a generator that may be awaited.
+///
+/// Safety: as `asked`.
+pub(super) unsafe fn is_generator_to_await(made: *mut ffi::PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if ffi::PyGen_CheckExact(made) == 0 {
+            return false;
         }
-        if ffi::PyIter_Check(inner) == 0 {
-            ffi::Py_DECREF(inner);
-            return Err(made);
-        }
-        ffi::Py_DECREF(made);
-        Ok(inner)
+        let py = Python::assume_attached();
+        let flags = Bound::from_borrowed_ptr(py, made)
+            .getattr(word!(py, "gi_code"))
+            .and_then(|code| code.getattr(word!(py, "co_flags")))
+            .and_then(|flags| flags.extract::<i64>());
+        flags.is_ok_and(|flags| flags & ITERABLE_COROUTINE != 0)
     }
 }
 
