@@ -66,6 +66,7 @@ BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
     "eventlet.wsgi": ("eventlet.wsgi", eventlet.patch),
     "flask.app": ("Flask", flask.patch),
     "gevent.pywsgi": ("gevent.pywsgi", pywsgi.patch),
+    "granian.asgi": ("granian", granian.patch_asgi),
     "granian.wsgi": ("granian", granian.patch_wsgi),
     "grpc._server": ("gRPC", grpc.patch),
     "grpc.aio._server": ("gRPC", grpc.patch_aio),

@@ -199,6 +199,12 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
     "bare WSGI, hypercorn":
         (BARE_WSGI, [*HYPERCORN, "wsgi:program:app"], "", BRACES, "/wait", "sleep", "wait()"),
+    "bare, granian":
+        (BARE, [*GRANIAN, "--interface", "asgi", "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "bare, granian, suspended":
+        (BARE, [*GRANIAN, "--interface", "asgi", "program:app"], "", BRACES, "/rest", "sleep", "rest()"),
+    "fastapi, granian":
+        (FASTAPI, [*GRANIAN, "--interface", "asgi", "program:app"], "", NAME, "/wait", "sleep", "wait()"),
     "bare WSGI, granian":
         (BARE_WSGI, [*GRANIAN, "--interface", "wsgi", "program:app"], "", BRACES, "/wait", "sleep", "wait()"),
     "django, gunicorn":
