@@ -8,10 +8,14 @@ only), what else it has (`__len__`, `__length_hint__`, `close`), where it fails,
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
+import os
+import socket
 import sys
 import tempfile
+import time
 from typing import Any, Callable, Iterable
 
 from noting import frames, kinds, note, stack, threads
@@ -183,6 +187,30 @@ KINDS.update({
     # More than a connection's buffers hold: the server notices that the client has left.
     "very large": _simple(lambda case: (b"y" * 100_000 for _ in range(1000))),
 })
+
+
+def _is_connected() -> bool:
+    """Whether this process has a socket of TCP that does not listen: it has not closed a connection."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(descriptor))) as one:
+            if one.family == socket.AF_INET and not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                return True
+    return False
+
+
+@kind("after the client has left")
+def _after_the_client(case: str, environ: Any, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [*PLAIN])
+
+    def parts() -> Iterable[bytes]:
+        yield b"first"
+        while _is_connected():
+            time.sleep(0.001)
+        for _ in range(40):
+            yield b"x" * 100
+        note(case, "sent all")
+
+    return parts()
 
 
 @kind("file wrapper")
