@@ -4,7 +4,8 @@
 //! everything that may run Python code: the list of threads, and their kernel ids. Then, in one go
 //! that runs no Python code, so that the GIL is not released and no thread moves:
 //! `sys._current_frames()` and the frames of the threads that the sampler requested, with the
-//! garbage collector off meanwhile, as it might run finalizers.
+//! garbage collector off meanwhile, as it might run finalizers. Names are kept ones: CPython caches
+//! attributes of types by the str that asks for them, which would displace the program's.
 //!
 //! What it promises: only the interpreter's public API, no layout is assumed; bounded threads and
 //! frames; no sample while the GIL is off. Missing on purpose: processes with subinterpreters
@@ -18,6 +19,7 @@ use dashcam::under_gil::{Look, Next, MOST_FRAMES};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::kept::word;
 use crate::made;
 
 /// Stacks of this interpreter could not be read at the start; so neither can they in its forked
@@ -86,7 +88,9 @@ fn is_alone() -> bool {
 /// always (`PYTHON_GIL=1`).
 fn has_gil(py: Python<'_>) -> PyResult<bool> {
     match cfg!(Py_GIL_DISABLED) {
-        true => py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy(),
+        true => {
+            py.import(word!(py, "sys"))?.call_method0(word!(py, "_is_gil_enabled"))?.is_truthy()
+        }
         false => Ok(true),
     }
 }
@@ -95,9 +99,10 @@ fn has_gil(py: Python<'_>) -> PyResult<bool> {
 fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, PyAny>> {
     // A copy: a thread's attribute may be the program's code, and other threads run then.
     let threads = active.items();
+    let native_id = word!(active.py(), "_native_id");
     let native = |pair: Bound<'py, PyAny>| {
         let (ident, thread): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair.extract().ok()?;
-        Some((thread.getattr("_native_id").ok()?.extract().ok()?, ident))
+        Some((thread.getattr(native_id).ok()?.extract().ok()?, ident))
     };
     threads.iter().filter_map(native).collect()
 }
@@ -105,20 +110,20 @@ fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, Py
 /// Runs `look` without the garbage collector: code that runs no Python code does not release the
 /// GIL, then.
 fn undisturbed<R>(py: Python<'_>, look: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-    let gc = py.import("gc")?;
-    let is_enabled: bool = gc.call_method0("isenabled")?.extract()?;
+    let gc = py.import(word!(py, "gc"))?;
+    let is_enabled: bool = gc.call_method0(word!(py, "isenabled"))?.extract()?;
     if is_enabled {
-        gc.call_method0("disable")?;
+        gc.call_method0(word!(py, "disable"))?;
     }
     let result = look();
     if is_enabled {
-        gc.call_method0("enable")?;
+        gc.call_method0(word!(py, "enable"))?;
     }
     result
 }
 
 fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) -> PyResult<()> {
-    let current = py.import("sys")?.getattr("_current_frames")?;
+    let current = py.import(word!(py, "sys"))?.getattr(word!(py, "_current_frames"))?;
     let mut walker = Walker::new(py, look);
     undisturbed(py, || {
         if !has_gil(py)? {
@@ -139,8 +144,8 @@ fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) 
 
 /// Walks frames from the innermost on.
 struct Walker<'a, 'py> {
+    py: Python<'py>,
     look: &'a Look,
-    names: [Bound<'py, PyString>; 3],
     /// Ids of the code objects seen in this sample: their frames keep them alive.
     codes: HashMap<usize, u32>,
     frames: Vec<(u32, u32)>,
@@ -148,23 +153,22 @@ struct Walker<'a, 'py> {
 
 impl<'a, 'py> Walker<'a, 'py> {
     fn new(py: Python<'py>, look: &'a Look) -> Walker<'a, 'py> {
-        let names = ["f_code", "f_lineno", "f_back"].map(|name| PyString::new(py, name));
-        Walker { look, names, codes: HashMap::new(), frames: Vec::new() }
+        Walker { py, look, codes: HashMap::new(), frames: Vec::new() }
     }
 
     /// True if there are more frames than a sample takes.
     fn walk(&mut self, innermost: Bound<'py, PyAny>) -> PyResult<bool> {
         self.frames.clear();
-        let [code, line, back] = self.names.clone();
+        let py = self.py;
         let mut frame = innermost;
         while !frame.is_none() {
             if self.frames.len() >= MOST_FRAMES {
                 return Ok(true);
             }
-            let id = self.code(&frame.getattr(&code)?)?;
-            let line: Option<u32> = frame.getattr(&line)?.extract()?;
+            let id = self.code(&frame.getattr(word!(py, "f_code"))?)?;
+            let line: Option<u32> = frame.getattr(word!(py, "f_lineno"))?.extract()?;
             self.frames.push((id, line.unwrap_or(0)));
-            frame = frame.getattr(&back)?;
+            frame = frame.getattr(word!(py, "f_back"))?;
         }
         Ok(false)
     }
@@ -174,10 +178,14 @@ impl<'a, 'py> Walker<'a, 'py> {
         if let Some(id) = self.codes.get(&address) {
             return Ok(*id);
         }
-        let qualified = code.getattr("co_qualname").or_else(|_| code.getattr("co_name"))?;
-        let file = code.getattr("co_filename")?;
-        let first_line: u32 = code.getattr("co_firstlineno")?.extract()?;
-        let releases = code.getattr("co_names")?.cast::<PyTuple>()?.contains("release")?;
+        let py = self.py;
+        let qualified = code
+            .getattr(word!(py, "co_qualname"))
+            .or_else(|_| code.getattr(word!(py, "co_name")))?;
+        let file = code.getattr(word!(py, "co_filename"))?;
+        let first_line: u32 = code.getattr(word!(py, "co_firstlineno"))?.extract()?;
+        let names = code.getattr(word!(py, "co_names"))?;
+        let releases = names.cast::<PyTuple>()?.contains(word!(py, "release"))?;
         let (qualified, file) = (qualified.cast::<PyString>()?, file.cast::<PyString>()?);
         let (qualified, file) = (made::characters(qualified), made::characters(file));
         let id = self.look.code(&qualified, &file, first_line, releases);

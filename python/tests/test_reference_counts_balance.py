@@ -3,6 +3,8 @@ interpreter counts them (a debug build): nothing is leaked, and nothing is relea
 
 from __future__ import annotations
 
+import textwrap
+
 from conftest import Bench
 from operations import OPERATIONS
 
@@ -70,3 +72,33 @@ def test_of_every_call_and_hook(bench: Bench) -> None:
     done = bench.python(OPERATIONS + code)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     print(done.stdout)
+
+
+def test_of_samples_under_the_gil(bench: Bench) -> None:
+    """Of an interpreter whose memory is not read, which is what an unknown version is."""
+    code = """
+        sys.hexversion = 0x03FF00F0
+        import threading, time
+        import dashcam
+        from dashcam import _native, _under_gil
+        assert dashcam.start(slow="9s")
+        deadline = time.monotonic() + 60
+        while "under the GIL" not in dashcam.status()["sources"].get("stacks", ""):
+            assert time.monotonic() < deadline, dashcam.status()["sources"]
+            time.sleep(0.01)
+        _under_gil.end()  # this thread looks in its place
+        def looks():
+            for _ in range(400): assert _native.look_under_gil(threading._active) >= 0
+        def total():
+            for _ in range(3): gc.collect()
+            return sys.getallocatedblocks()
+        looks()
+        grown = []
+        for _ in range(3):
+            before = total()
+            looks()
+            grown.append(total() - before)
+        assert max(grown) <= NOISE, grown
+        """
+    done = bench.python("import gc, sys\n" + textwrap.dedent(code.replace("NOISE", str(NOISE))))
+    assert done.returncode == 0, done.stderr
