@@ -371,6 +371,30 @@ def test_an_application_may_be_called_by_another_that_is_observed(bench: Bench) 
     """)
 
 
+def test_an_application_may_be_called_by_names(bench: Bench) -> None:
+    run(bench, """
+    seen = []
+    async def application(*, send, scope, receive):
+        seen.append((scope, receive is not None, open_now(), inspect.stack()[1].function))
+        await send(START)
+        await send(BODY)
+        seen.append(open_now())
+    async def main():
+        for kind in ("http", "websocket"):
+            scope = {"type": kind, "method": "GET", "path": "/a", "headers": []}
+            made = native.asgi_call(application, receive=receive, scope=scope, send=send)
+            async def server(): await made
+            await asyncio.ensure_future(server())
+            assert seen == [(scope, True, kind == "http", "server"), False] and told[-2:] == [START, BODY], (kind, seen)
+            seen.clear()
+        assert ended == [("a", False)], ended
+        for wrong in ({}, {"scope": scope}, {"scope": scope, "send": send}):
+            try: native.asgi_call(application, **wrong)
+            except TypeError as error: assert "application() missing" in str(error), error
+    asyncio.run(main())
+    """)
+
+
 def test_all_that_can_be_awaited_can_be_given(bench: Bench) -> None:
     run(bench, """
     class Awaitable:

@@ -98,6 +98,9 @@ _HYPERCORN = ["-m", "hypercorn", "-b", "127.0.0.1:{port}", "--graceful-timeout",
 # whether the client's end is noticed, depends on timing there.
 _GRANIAN_LEAVES_OPEN = ("too_large", "too_small", "not_modified", "leaves", "HEAD")
 _GRANIAN = ["-m", "granian", "--port", "{port}", "--workers", "1"]
+# daphne leaves the connection open where an application ends too early: each takes all patience.
+_DAPHNE_LEAVES_OPEN = ("raises_once", "raises_in", "says_nothing", "starts_twice", "never_ends", "odd_messages")
+_DAPHNE = ["-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", "{port}"]
 _UWSGI = ["uwsgi_server.py", "--http-socket", "127.0.0.1:{port}", "--master", "--need-app", "--die-on-term",
           "--disable-logging", "--enable-threads", "--module"]
 
@@ -109,6 +112,10 @@ def services() -> dict[str, Service]:
         # It logs each part that it sends to a client that has left. Which is the first of them depends
         # on timing, bare as well: here the server knows that it has left before it gets the rest.
         return {**exchanges, "leaves": _leaves("/after_the_client_has_left")}
+
+    def of_daphne(exchanges: dict[str, Exchange]) -> dict[str, Exchange]:
+        return {name: exchange for name, exchange in exchanges.items()
+                if not any(part in name for part in _DAPHNE_LEAVES_OPEN)}
 
     def of_granian(exchanges: dict[str, Exchange]) -> dict[str, Exchange]:
         return {name: exchange for name, exchange in exchanges.items()
@@ -128,6 +135,7 @@ def services() -> dict[str, Service]:
                                      asgi, ["uvicorn", "httptools", "uvloop"]),
         "hypercorn": Service([*_HYPERCORN, "asgi_kinds:application"], asgi, ["hypercorn"]),
         "hypercorn wsgi": Service([*_HYPERCORN, "wsgi:bodies:application"], of_hypercorn(wsgi), ["hypercorn"]),
+        "daphne": Service([*_DAPHNE, "asgi_kinds:application"], of_daphne(asgi), ["daphne"]),
         "granian asgi": Service([*_GRANIAN, "--interface", "asgi", "asgi_kinds:application"], of_granian(asgi), ["granian"]),
         "granian wsgi": Service([*_GRANIAN, "--interface", "wsgi", "bodies:application"], of_granian(wsgi), ["granian"]),
         "uwsgi": Service([*_UWSGI, "bodies:application"], wsgi, ["pyuwsgi"]),

@@ -25,6 +25,7 @@
 //! Missing on purpose: work after the response (background tasks), since the client does not wait
 //! for it. Websockets and lifespan are no requests.
 
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -209,13 +210,15 @@ pub(super) unsafe extern "C" fn call_application(
             return wrong_call(c"asgi_call() takes an application and its arguments");
         }
         let py = Python::assume_attached();
-        let given = std::slice::from_raw_parts(args, count as usize);
+        let named = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
+        let given = std::slice::from_raw_parts(args, (count + named) as usize);
         let plain =
             || ffi::PyObject_Vectorcall(given[0], args.add(1), count as usize - 1, keywords);
-        if given.len() < 4 || !keywords.is_null() || !quietly(false, || begins(py, given[1])) {
+        let Some((scope, send)) = scope_and_send(count as usize, keywords) else { return plain() };
+        if !quietly(false, || begins(py, given[scope])) {
             return plain();
         }
-        let sender = Sender::new(0, given[3], Some(call));
+        let sender = Sender::new(0, given[send], Some(call));
         if sender.is_null() {
             ffi::PyErr_Clear();
             return plain();
@@ -223,15 +226,36 @@ pub(super) unsafe extern "C" fn call_application(
         // The place in front is for a callable that puts its `self` there.
         let mut own = vec![null_mut()];
         own.extend_from_slice(&given[1..]);
-        own[3] = sender.cast();
-        let flagged = (given.len() - 1) | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        let made =
-            ffi::PyObject_Vectorcall(given[0], own.as_ptr().add(1), flagged as _, null_mut());
+        own[send] = sender.cast();
+        let flagged = (count as usize - 1) | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let made = ffi::PyObject_Vectorcall(given[0], own.as_ptr().add(1), flagged as _, keywords);
         if made.is_null() {
             ffi::Py_DECREF(sender.cast());
             return null_mut();
         }
-        pass_lazily(made, sender, given[1], transport(py))
+        pass_lazily(made, sender, given[scope], transport(py))
+    }
+}
+
+/// Where the scope and `send` are among the arguments behind an application, which are positional,
+/// or all named.
+///
+/// Safety: the GIL is held; `keywords` is a tuple of strs, or NULL.
+unsafe fn scope_and_send(count: usize, keywords: *mut ffi::PyObject) -> Option<(usize, usize)> {
+    if keywords.is_null() {
+        return (count >= 4).then_some((1, 3));
+    }
+    // SAFETY: promised by the caller; names are borrowed.
+    let place = |wanted: &CStr| unsafe {
+        let is_it = |at: &ffi::Py_ssize_t| {
+            let name = ffi::PyTuple_GET_ITEM(keywords, *at);
+            ffi::PyUnicode_CompareWithASCIIString(name, wanted.as_ptr()) == 0
+        };
+        (0..ffi::PyTuple_GET_SIZE(keywords)).find(is_it).map(|at| at as usize + 1)
+    };
+    match count {
+        1 => Some((place(c"scope")?, place(c"send")?)),
+        _ => None,
     }
 }
 

@@ -158,6 +158,7 @@ TWISTED = """
 UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30"]
 HYPERCORN = [str(BIN / "hypercorn"), "-b", "127.0.0.1:{port}", "--log-level", "warning"]
+DAPHNE = [sys.executable, "-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", "{port}"]
 GRANIAN = [sys.executable, "-m", "granian", "--port", "{port}", "--no-log"]
 FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
 PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
@@ -199,6 +200,12 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
     "bare WSGI, hypercorn":
         (BARE_WSGI, [*HYPERCORN, "wsgi:program:app"], "", BRACES, "/wait", "sleep", "wait()"),
+    "bare, daphne":
+        (BARE, [*DAPHNE, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "bare, daphne, suspended":
+        (BARE, [*DAPHNE, "program:app"], "", BRACES, "/rest", "sleep", "rest()"),
+    "fastapi, daphne":
+        (FASTAPI, [*DAPHNE, "program:app"], "", NAME, "/wait", "sleep", "wait()"),
     "bare, granian":
         (BARE, [*GRANIAN, "--interface", "asgi", "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
     "bare, granian, suspended":
@@ -272,7 +279,7 @@ def test_requests_are_named_and_a_slow_one_has_its_cause(bench: Bench, case: str
         assert names.pop(name, 5) <= 5 and names == {f"GET {slow}": 1}, (names, errors)
     else:
         assert names == {name: 5, f"GET {slow}": 1}, (names, errors)
-    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "granian-", "program-"))
+    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "granian-", "daphne-", "program-"))
     verdict = bench.dashcam("why", "captures").stdout
     assert blames(verdict, cause, "program.py:", function), verdict
 
