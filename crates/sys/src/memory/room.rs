@@ -68,7 +68,9 @@ fn cgroup() -> Option<u64> {
         loop {
             let read = |file: &str| number(&format!("{root}{path}/{file}"));
             if let (Some(limit), Some(usage)) = (read(limit), read(usage)) {
-                let left = limit.saturating_sub(usage);
+                let stat = fs::read_to_string(format!("{root}{path}/memory.stat"));
+                let used = usage.saturating_sub(reclaimable(&stat.unwrap_or_default()));
+                let left = limit.saturating_sub(used);
                 least = Some(least.map_or(left, |l| l.min(left)));
             }
             match path.rfind('/') {
@@ -80,6 +82,17 @@ fn cgroup() -> Option<u64> {
     least
 }
 
+/// Of memory.stat: pages of files that were not used lately, which count as used until somebody
+/// needs the memory. In a container that reads files they fill all that is left.
+fn reclaimable(stat: &str) -> u64 {
+    let value = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    };
+    // Version 1 has the sum with the cgroups below under a name of its own.
+    value("total_inactive_file").or_else(|| value("inactive_file")).unwrap_or(0)
+}
+
 /// A file with one number; "max" is none.
 fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -87,6 +100,16 @@ fn number(path: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn pages_of_files_that_are_not_used_are_available() {
+        let reclaimable = super::reclaimable;
+        assert_eq!(reclaimable("anon 5\ninactive_file 4096\nactive_file 7\n"), 4096);
+        assert_eq!(reclaimable("inactive_file 1\ntotal_inactive_file 8192\n"), 8192);
+        for none in ["", "inactive_file", "inactive_file x", "inactive_files 3"] {
+            assert_eq!(reclaimable(none), 0, "{none:?}");
+        }
+    }
+
     #[test]
     fn there_is_some_memory_on_this_machine() {
         let bytes = super::available_bytes();
