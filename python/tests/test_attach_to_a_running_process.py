@@ -51,6 +51,11 @@ def state_of(pid: str) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def reads(program: Program) -> None:
+    """Waits until its only thread, which said so, sleeps in the read of its standard input."""
+    wait_for("its read", lambda: state_of(program.pid) == "S")
+
+
 def left_behind() -> set[str]:
     """Folders with a script; those of other tests that run meanwhile, too."""
     return {path.name for path in Path("/tmp").glob("dashcam-attach-*")}
@@ -153,6 +158,7 @@ def test_a_main_thread_that_runs_no_python_is_reported_and_the_request_withdrawn
         time.sleep(0.01)
         print([name for name in sys.modules if name.startswith("dashcam")])
     """)
+    reads(program)
     for _ in range(2):  # what the first one left in the interpreter is no obstacle for the second
         late = bench.dashcam("attach", program.pid, "--wait", "200ms")
         assert late.returncode == 3, late
@@ -166,6 +172,7 @@ def test_a_waiting_request_is_taken_when_the_main_thread_comes_back(bench: Bench
         sys.stdin.readline()
         works()
     """)
+    reads(program)
     assert bench.dashcam("attach", program.pid, "--wait", "200ms").returncode == 3
     before = left_behind()
     attaching = bench.start([DASHCAM, "attach", program.pid, "--wait", "60s"])
