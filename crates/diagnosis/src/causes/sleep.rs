@@ -53,7 +53,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let waits = waits && !pools::is_of_a_pool(cx, segment.stack());
             let waits = waits && waiting::missed_notice(cx, segment).is_none();
             let resource = Some(Resource::TimeLimit);
-            (waits && waiting::timed_out(cx, segment)).then_some(Claim { resource, ..own })
+            (waits && waiting::ran_out(cx, segment)).then_some(Claim { resource, ..own })
         }
         _ => None,
     }

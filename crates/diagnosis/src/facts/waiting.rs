@@ -91,17 +91,14 @@ pub fn is_still_waiting(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 /// What a wait was for that a thread was to end by notice and that ran to its time limit: nobody
 /// gave notice. A Condition is there for that, and a Barrier that too few threads came to. An Event
 /// is waited for with a limit as a pause, too: it counts where another wait at the same place did
-/// get its notice. A wait that still went on at the capture's end is like those there that ran out.
+/// get its notice.
 pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let stack = segment.stack();
     let waits = segment.wait() == WaitKind::Futex && cx.frames.leaf_at(stack, Stdlib::Wait);
     if !waits || pools::is_of_a_pool(cx, stack) {
         return None;
     }
-    let limited = || segment.sample.is_some_and(|s| s.timeout_ns > 1);
-    let open = || limited() && is_still_waiting(cx, segment);
-    let ran_out = timed_out(cx, segment) || open() && limited_waits(cx, stack).ran_out;
-    if !ran_out {
+    if !ran_out(cx, segment) {
         return None;
     }
     match cx.frames.resource(stack, &signatures::NOTICES)? {
@@ -109,6 +106,14 @@ pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource
         notice @ (Resource::Event(_) | Resource::Condition(_) | Resource::Barrier) => Some(notice),
         _ => None,
     }
+}
+
+/// Whether the wait timed out. One that still went on at the capture's end is like those at its
+/// place that ended: it counts where some of them timed out.
+pub fn ran_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    let limited = || segment.sample.is_some_and(|s| s.timeout_ns > 1);
+    let open = || limited() && is_still_waiting(cx, segment);
+    timed_out(cx, segment) || open() && limited_waits(cx, segment.stack()).ran_out
 }
 
 /// How waits with a time limit at the place of `stack` ended. Cost: one walk over all samples,

@@ -88,18 +88,26 @@ fn an_event_is_a_pause_unless_another_wait_there_got_its_notice() {
 
 #[test]
 fn one_that_still_waits_at_the_end_is_like_those_that_ran_out_there() {
-    let (mut made, stack) = limited(true, &[VIEW, CONDITION]);
-    made.meta.to_ns = BEGIN + 2000 * MS;
-    let mut open = made::request(98, 8, BEGIN + 1600 * MS, 0);
-    open.end_ns = None;
-    made.requests.push(open);
-    off(&mut made, 8, &[(1600, 2000)]);
-    seen(&mut made, 8, &[(1650, WaitKind::Futex, stack)]);
-    let look = &mut made.samples.get_mut(&8).expect("seen")[0];
-    (look.timeout_ns, look.target) = (450 * MS, 8192);
-    let verdict = judge(&made);
-    assert_eq!((verdict.slow, verdict.findings.len()), (2, 1), "{}", to_text(&verdict));
-    assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout");
+    let places: [(&[_], _); 2] =
+        [(&[VIEW, CONDITION], "deadlock-timeout"), (&[VIEW, EVENT, CONDITION], "sleep")];
+    let kernels = |(frames, cause)| [(frames, cause, true), (frames, cause, false)];
+    for (frames, cause, switches) in places.into_iter().flat_map(kernels) {
+        let (mut made, stack) = limited(switches, frames);
+        made.meta.to_ns = BEGIN + 2000 * MS;
+        let mut open = made::request(98, 8, BEGIN + 1600 * MS, 0);
+        open.end_ns = None;
+        made.requests.push(open);
+        if switches {
+            off(&mut made, 8, &[(1600, 2000)]);
+        }
+        seen(&mut made, 8, &[(1650, WaitKind::Futex, stack), (1950, WaitKind::Futex, stack)]);
+        for look in made.samples.get_mut(&8).expect("seen") {
+            (look.timeout_ns, look.target) = (BEGIN + 2100 * MS - look.t_ns, 8192);
+        }
+        let verdict = judge(&made);
+        assert_eq!((verdict.slow, verdict.findings.len()), (2, 1), "{}", to_text(&verdict));
+        assert_eq!(verdict.findings[0].cause.text(), cause, "{}", to_text(&verdict));
+    }
 }
 
 /// Thread 7 waits 499 ms for notice in five slices of at most 100 ms; the last ends after 99 ms if
