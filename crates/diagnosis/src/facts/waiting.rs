@@ -109,11 +109,12 @@ pub fn missed_notice(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource
 }
 
 /// Whether the wait timed out. One that still went on at the capture's end is like those at its
-/// place that ended: it counts where some of them timed out.
+/// place that ended: it counts where some of them timed out, and none asked again then.
 pub fn ran_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let limited = || segment.sample.is_some_and(|s| s.timeout_ns > 1);
     let open = || limited() && is_still_waiting(cx, segment);
-    timed_out(cx, segment) || open() && limited_waits(cx, segment.stack()).ran_out
+    let others = || limited_waits(cx, segment.stack());
+    timed_out(cx, segment) || open() && others().ran_out && !others().in_slices
 }
 
 /// How waits with a time limit at the place of `stack` ended. Cost: one walk over all samples,

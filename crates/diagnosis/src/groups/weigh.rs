@@ -107,7 +107,8 @@ fn may_be_unseen(cause: Cause) -> bool {
 /// the other's work: one event with many victims, reported once, as what the other did. A holder
 /// that is no such request (a background thread, another route) is the culprit of a gil-wait. If a
 /// holder itself waited for a lock for most of the time, in C code that keeps the GIL, it did not
-/// delay the others by its own work: all wait for that lock then.
+/// delay the others by its own work: all wait for that lock then. A holder keeps the GIL, too, while
+/// it waits for a page: what it did is what took most of its time.
 fn join_sibling(
     cx: &Context<'_>,
     requests: &Requests<'_>,
@@ -139,7 +140,12 @@ fn join_sibling(
     if !sibling {
         return;
     }
-    let longest = timeline.iter().filter(|s| s.state == State::Run).max_by_key(|s| s.ns());
+    type Kind = fn(&&timeline::Segment<'_>) -> bool;
+    let runs: Kind = |s| s.state == State::Run;
+    let faults: Kind = |s| s.state == State::Wait && s.wait() == WaitKind::Fault;
+    let sum_ns = |did: Kind| timeline.iter().filter(did).map(timeline::Segment::ns).sum::<u64>();
+    let did = if sum_ns(faults) > sum_ns(runs) { faults } else { runs };
+    let longest = timeline.iter().filter(did).max_by_key(|s| s.ns());
     if let Some(claim) = longest.map(|s| causes::claim(cx, s)) {
         let stack = if claim.stack != 0 { claim.stack } else { culprit.stack };
         slice.claim = Claim { stack, seen: slice.claim.seen, rule: "work-of-gil-holder", ..claim };

@@ -315,8 +315,9 @@ fn a_loop_that_polls_its_instance_waits_for_something_to_do_whatever_is_register
     assert_ne!(polled("tcp 10.0.0.7:5432, pipe:[7] and 3 more"), plain);
 }
 
-#[test]
-fn a_waiter_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
+/// Two requests: the work of the one, in a pool, keeps the GIL from the other's loop. It is off the
+/// CPU at these times, in a wait of this kind.
+fn sibling_in_a_pool(apart: &[(u64, u64)], kind: WaitKind) -> Capture {
     let mut made = capture(true);
     let mut other = made::request(100, THREAD, BEGIN, 500);
     other.on_loop = true;
@@ -336,11 +337,23 @@ fn a_waiter_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
     for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
         look.gil_holder = OTHER;
     }
-    off(&mut made, OTHER, &[(499, 1000)]);
-    seen(&mut made, OTHER, 2, 499, WaitKind::Running, works);
-    let finding = only(&made);
-    assert_eq!((finding.cause.text(), finding.slow_requests), ("cpu", 2), "{}", finding.summary);
-    assert_eq!(finding.place.as_ref().expect("a place").function, "parse");
+    off(&mut made, OTHER, &[apart, &[(499, 1000)]].concat());
+    seen(&mut made, OTHER, 2, 499, kind, works);
+    made
+}
+
+#[test]
+fn a_waiter_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
+    let faults: Vec<(u64, u64)> = (0..49).map(|i| (i * 10 + 1, i * 10 + 9)).collect();
+    let cases: [(&[_], _, _); 2] =
+        [(&[], WaitKind::Running, "cpu"), (&faults, WaitKind::Fault, "page-fault")];
+    for (apart, kind, cause) in cases {
+        let made = sibling_in_a_pool(apart, kind);
+        let finding = &findings(&made)[0];
+        let summary = &finding.summary;
+        assert_eq!((finding.cause.text(), finding.slow_requests), (cause, 2), "{summary}");
+        assert_eq!(finding.place.as_ref().expect("a place").function, "parse");
+    }
 }
 
 #[test]
