@@ -46,6 +46,9 @@ impl Found {
     }
 }
 
+/// The part of each cause in what slow requests took longer, 0 to 1.
+type Parts = BTreeMap<&'static str, f64>;
+
 /// What was said of a run, and what is true.
 #[derive(Clone, Debug)]
 pub struct Verdict {
@@ -56,11 +59,21 @@ pub struct Verdict {
     /// Findings, the largest share first.
     pub findings: Vec<Found>,
     /// The part of each cause, in truth.
-    pub truth: BTreeMap<&'static str, f64>,
+    pub truth: Parts,
+    /// The same with waits for notice as what the thread did that gave it: as right.
+    pub through_notices: Parts,
     /// What the reader found wrong with the file.
     pub damage: Vec<String>,
     /// CPU time of the sampler, % of a core.
     pub sampler_percent: f64,
+}
+
+impl Verdict {
+    /// The part that is true of these causes together, by the view that has more of them.
+    fn true_part<'a>(&self, causes: impl Iterator<Item = &'a str> + Clone) -> f64 {
+        let of = |parts: &Parts| causes.clone().filter_map(|cause| parts.get(cause)).sum::<f64>();
+        of(&self.truth).max(of(&self.through_notices))
+    }
 }
 
 /// How right a verdict is.
@@ -116,7 +129,7 @@ pub struct Recorded {
     /// The program.
     pub program: Program,
     capture: Capture,
-    truth: BTreeMap<&'static str, f64>,
+    truth: [Parts; 2],
     sampler_percent: f64,
 }
 
@@ -126,7 +139,7 @@ impl Recorded {
         let program = draw::program(seed, true);
         let mut world = World::new(&program, switches);
         world.run();
-        let (capture, truth) = (capture_of(&world)?, Truth::of(&world).excess(program.slow_ns));
+        let (capture, truth) = (capture_of(&world)?, truths(&world, program.slow_ns));
         let sampler_percent = world.sampler_percent();
         Ok(Recorded { program, capture, truth, sampler_percent })
     }
@@ -169,13 +182,18 @@ fn capture_of(world: &World<'_>) -> Result<Capture, String> {
 }
 
 fn said(world: &World<'_>, capture: &Capture, slow_ns: u64) -> Verdict {
-    judged(capture, slow_ns, (Truth::of(world).excess(slow_ns), world.sampler_percent()))
+    judged(capture, slow_ns, (truths(world, slow_ns), world.sampler_percent()))
+}
+
+/// Both views.
+fn truths(world: &World<'_>, slow_ns: u64) -> [Parts; 2] {
+    [Truth::of(world), Truth::through_notices(world)].map(|truth| truth.excess(slow_ns))
 }
 
 fn judged(
     capture: &Capture,
     slow_ns: u64,
-    (truth, sampler_percent): (BTreeMap<&'static str, f64>, f64),
+    ([truth, through_notices], sampler_percent): ([Parts; 2], f64),
 ) -> Verdict {
     let diagnosis = diagnosis::diagnose(capture, |_| slow_ns);
     Verdict {
@@ -183,6 +201,7 @@ fn judged(
         requests: diagnosis.total,
         findings: diagnosis.findings.iter().map(found).collect(),
         truth,
+        through_notices,
         damage: capture.damage.clone(),
         sampler_percent,
     }
@@ -211,8 +230,7 @@ fn found(finding: &Finding) -> Found {
 /// Compares a verdict with the answer.
 pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
     let answer = &program.answer;
-    let true_part = |cause: &str| verdict.truth.get(cause).copied().unwrap_or(0.0);
-    let of_answer: f64 = causes(answer).map(true_part).sum();
+    let of_answer: f64 = causes(answer).filter_map(|cause| verdict.truth.get(cause)).sum();
     let first = verdict.findings.first();
     let cause = first.is_some_and(|found| causes(answer).any(|cause| cause == found.cause));
     let fits = |wanted: &[String], found: Option<&String>| {
@@ -229,8 +247,10 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
     };
     let named = |found: &&Found| found.cause != "unknown";
     let sure = verdict.findings.iter().filter(named).map(|found| {
-        let of_answer = causes(answer).any(|cause| cause == found.cause);
-        let part = if of_answer { of_answer_part(answer, verdict) } else { true_part(found.cause) };
+        let part = match causes(answer).any(|cause| cause == found.cause) {
+            true => verdict.true_part(causes(answer)),
+            false => verdict.true_part(std::iter::once(found.cause)),
+        };
         let right = part >= RIGHT_PART * found.share;
         // The blocker it names must be right as well, if it names any.
         let wrong_one = found.cause == answer.cause
@@ -252,18 +272,14 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
     }
 }
 
-fn causes(answer: &Answer) -> impl Iterator<Item = &str> {
+fn causes(answer: &Answer) -> impl Iterator<Item = &str> + Clone {
     std::iter::once(answer.cause.as_str()).chain(answer.accept.iter().map(String::as_str))
-}
-
-fn of_answer_part(answer: &Answer, verdict: &Verdict) -> f64 {
-    causes(answer).map(|cause| verdict.truth.get(cause).copied().unwrap_or(0.0)).sum()
 }
 
 /// Findings about a healthy program that are not true: their causes.
 pub fn false_alarms(verdict: &Verdict) -> Vec<&'static str> {
     let is_false = |found: &&Found| {
-        let part = verdict.truth.get(found.cause).copied().unwrap_or(0.0);
+        let part = verdict.true_part(std::iter::once(found.cause));
         found.cause != "unknown" && part < RIGHT_PART * found.share
     };
     verdict.findings.iter().filter(is_false).map(|found| found.cause).collect()

@@ -6,6 +6,9 @@
 //! holder, the worker of a job, a thread that was joined. On an event loop it is the task's log,
 //! and while the task was ready or running the loop's.
 //!
+//! A wait for notice (an Event) is the same time seen from two sides: the waiter's lock-wait, or
+//! what the thread did that then gave notice (`through_notices`).
+//!
 //! What it promises: the slices of a path follow each other and sum to the request's time. Causes
 //! are named as the diagnosis names them, so that the two can be compared.
 
@@ -43,6 +46,7 @@ pub struct Truth<'w, 'p> {
     world: &'w World<'p>,
     /// Times in which the event loop was away from its poll.
     busy: Vec<(u64, u64)>,
+    through_notices: bool,
 }
 
 /// How much of each cause requests had, ns.
@@ -63,7 +67,12 @@ impl<'w, 'p> Truth<'w, 'p> {
                 }
             }
         }
-        Truth { world, busy }
+        Truth { world, busy, through_notices: false }
+    }
+
+    /// Of the same run, with waits for notice as what the thread did that gave it.
+    pub fn through_notices(world: &'w World<'p>) -> Truth<'w, 'p> {
+        Truth { through_notices: true, ..Truth::of(world) }
     }
 
     /// The critical path of a request that was taken up and answered.
@@ -218,6 +227,10 @@ impl<'w, 'p> Truth<'w, 'p> {
         };
         match on {
             On::Event(_) if ran_out => out.push(plain("deadlock-timeout")),
+            On::Event(_) if self.through_notices && hops > 0 => match entry.ended_by {
+                Some(by) => self.of_thread(out, by, whole, hops - 1),
+                None => out.push(plain(cause_of(entry.doing))),
+            },
             On::Gil => self.of_owners(out, tid, entry, &self.world.gil.owners, hops),
             On::Lock(thing) => {
                 self.of_owners(out, tid, entry, &self.world.things[thing].owners, hops);
