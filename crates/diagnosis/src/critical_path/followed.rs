@@ -52,9 +52,12 @@ pub(crate) fn follow<'c>(
                     let (begin, end) = cx.whole_wait(&segment).times();
                     let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
                     follow(cx, request, other, part, all, hops + 1, out);
-                    // A thread that was not seen explains nothing.
+                    // A thread that was not seen explains nothing. One that was, for the most of
+                    // the wait, leaves open what it did in the rest, such as before its first
+                    // sample.
                     let seen = out[before..].iter().filter(|p| p.claim.stack != 0);
-                    if seen.map(|p| p.segment.ns()).sum::<u64>() * 2 < segment.ns() {
+                    let seen_ns = seen.map(|p| p.segment.ns()).sum::<u64>();
+                    if seen_ns * 2 < segment.ns() && !is_seen(cx, other, all) {
                         out.truncate(before);
                         out.push(Slice { claim: causes::claim(cx, &segment), segment });
                     }
@@ -69,6 +72,13 @@ pub(crate) fn follow<'c>(
             },
         }
     }
+}
+
+/// Whether samples saw what a thread did in most of `[from, to)`.
+fn is_seen(cx: &Context<'_>, tid: u32, (from_ns, to_ns): (u64, u64)) -> bool {
+    let own = cx.timeline(tid, from_ns, to_ns);
+    let seen = own.iter().filter(|s| s.stack() != 0);
+    seen.map(Segment::ns).sum::<u64>() * 2 >= to_ns - from_ns
 }
 
 /// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it is
