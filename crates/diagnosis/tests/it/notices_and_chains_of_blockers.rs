@@ -198,6 +198,30 @@ fn the_thread_that_is_joined_is_the_one_its_object_names() {
 }
 
 #[test]
+fn a_request_joins_a_thread_whose_first_sample_is_late_and_waits_for_no_lock() {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.requests.push(made::request(99, OWN, BEGIN, 500));
+    let wait = ("Thread._wait_for_tstate_lock", LIB, 1130);
+    let join = [("view", "/srv/app.py", 12), ("Thread.join", LIB, 1110), wait];
+    let join = stack(&mut made, &join);
+    let reads = stack(&mut made, &[("Thread.run", LIB, 980), ("reads", "/srv/app.py", 40)]);
+    off(&mut made, OWN, &[(0, 490)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (5..490).step_by(25), Futex, join);
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::Joined);
+    }
+    off(&mut made, OTHER, &[(80, 300), (301, 489)]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (85..480).step_by(50), SocketRead, reads);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let causes: Vec<_> = verdict.findings.iter().map(|f| f.cause.text()).collect();
+    assert_eq!(causes[0], "downstream-wait", "{}", to_text(&verdict));
+    assert!(!causes.contains(&"lock-wait"), "{}", to_text(&verdict));
+}
+
+#[test]
 fn a_budget_that_was_spent_is_reported() {
     let mut made = waits(&[("view", "/srv/app.py", 12)], Futex);
     let intern = |made: &mut Capture, name: &str| {
