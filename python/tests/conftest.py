@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -164,10 +165,27 @@ def standing_in(folder: Path) -> list[int]:
 
 
 def free_port() -> int:
-    """A free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port for a service that the test starts. It is the test's own until this process ends: the
+    kernel gives no such number to a socket that asks for any, and no other process of tests takes
+    one whose name here is taken."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
+    ports = list(range(min(10_000, lowest // 2), lowest))
+    random.shuffle(ports)
+    for port in ports:
+        name = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            name.bind(f"\0dashcam-test-port-{port}")
+            # As servers do: connections of an earlier service that linger are no obstacle.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            _port_names.append(name)
+            return port
+        name.close()
+    raise AssertionError(f"found no free port below {lowest}")
+
+
+# The names of ports that are this process's own (`free_port`).
+_port_names: list[socket.socket] = []
 
 
 def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
