@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from conftest import BIN, Bench, free_port, get, wait_for
-from test_metrics_reach_a_statsd_server import Server, total
+from test_metrics_reach_a_statsd_server import Server, deaf_port, total
 
 BEGIN = """
 import os, sys, time, warnings
@@ -108,7 +108,8 @@ os.waitpid(pid, 0)
 
 
 def test_nobody_listens_is_known_and_not_waited_for(bench: Bench) -> None:
-    done = bench.python(BEGIN + """
+    with deaf_port() as port:
+        done = bench.python(BEGIN + """
 from dashcam import _native
 dashcam.count("orders", 15)
 assert _native.leave() is False
@@ -120,7 +121,7 @@ while first or gap > 0.015:
     first, at = _native.leave(), time.monotonic()
     second, gap = _native.leave(), time.monotonic() - at
 assert second is True
-""", DASHCAM_STATSD=f"udp://127.0.0.1:{free_port()}", DASHCAM_OUT=str(bench.folder))
+""", DASHCAM_STATSD=f"udp://127.0.0.1:{port}", DASHCAM_OUT=str(bench.folder))
     assert done.returncode == 0, done.stderr
 
 
