@@ -129,7 +129,7 @@ def test_boxes_of_dead_processes_do_not_pile_up(bench: Bench) -> None:
 
 def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench: Bench) -> None:
     result = bench.python("""
-        import os, threading, warnings, dashcam
+        import os, threading, time, warnings, dashcam
         warnings.simplefilter("ignore", DeprecationWarning)
         dashcam.start(service="storm", memory="4MiB", switches=False)
         stop = threading.Event()
@@ -154,8 +154,10 @@ def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench
         for thread in threads: thread.join()
         before = sum(done)
         with dashcam.request("after"): pass
+        # It is there, however late it gets a CPU.
+        while dashcam.status()["sampler"]["passes"] == 0: time.sleep(0.01)
         state = dashcam.status()
-        assert state["on"] and state["sampler"]["passes"] > 0 and state["open_requests"] == 0, state
+        assert state["on"] and state["open_requests"] == 0, state
         print(before, dashcam.snap())
     """)
     assert result.returncode == 0, result.stderr
