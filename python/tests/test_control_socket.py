@@ -193,8 +193,10 @@ def test_turned_off_there_is_no_socket(bench: Bench) -> None:
         import dashcam, os
         dashcam.start(memory="8MiB", control=False)
         print(dashcam.status()["sources"]["control"])
-        print([n for n in os.listdir("/proc/self/task")
-               if open(f"/proc/self/task/{n}/comm").read() == "dashcam-control\\n"])
+        def name(thread):
+            try: return open(f"/proc/self/task/{thread}/comm").read()
+            except OSError: return "it has ended"
+        print([n for n in os.listdir("/proc/self/task") if name(n) == "dashcam-control\\n"])
     """, XDG_RUNTIME_DIR=runtime(bench))
     assert result.stdout.splitlines() == ["off: turned off by settings", "[]"], result.stderr
     assert not Path(runtime(bench), "dashcam").exists()
@@ -232,11 +234,3 @@ def _another_user_is_turned_away(bench: Bench, folder: str) -> None:
     status = bench.dashcam("status", str(process.pid), "--json", XDG_RUNTIME_DIR=folder)
     assert json.loads(status.stdout)["losses"]["control_refused"] == 1
     assert not bench.captures()
-
-
-def test_a_stopped_process_makes_nobody_wait_for_ever(bench: Bench) -> None:
-    process = started(bench)
-    process.send_signal(signal.SIGSTOP)
-    result = bench.dashcam("status", str(process.pid), XDG_RUNTIME_DIR=runtime(bench))
-    process.send_signal(signal.SIGCONT)
-    assert result.returncode == 3 and "no answer within 5 s; is it stopped?" in result.stderr
