@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -56,9 +57,14 @@ def reads(program: Program) -> None:
     wait_for("its read", lambda: state_of(program.pid) == "S")
 
 
-def left_behind() -> set[str]:
-    """Folders with a script; those of other tests that run meanwhile, too."""
-    return {path.name for path in Path("/tmp").glob("dashcam-attach-*")}
+def has_script(service: str) -> bool:
+    """Whether a command that attaches under this name has written its script. Other tests attach
+    meanwhile: their folders come and go."""
+    for script in Path("/tmp").glob("dashcam-attach-*/script.py"):
+        with contextlib.suppress(OSError):
+            if service in script.read_text():
+                return True
+    return False
 
 
 def test_a_running_program_is_recorded_from_then_on_and_again_after_a_detach(bench: Bench) -> None:
@@ -174,9 +180,9 @@ def test_a_waiting_request_is_taken_when_the_main_thread_comes_back(bench: Bench
     """)
     reads(program)
     assert bench.dashcam("attach", program.pid, "--wait", "200ms").returncode == 3
-    before = left_behind()
-    attaching = bench.start([DASHCAM, "attach", program.pid, "--wait", "60s"])
-    wait_for("the request", lambda: left_behind() - before)
+    service = f"late-{program.pid}"
+    attaching = bench.start([DASHCAM, "attach", program.pid, "--wait", "60s", "--service", service])
+    wait_for("the request", lambda: has_script(service))
     assert program.process.stdin is not None
     program.process.stdin.write("\n")
     program.process.stdin.flush()
