@@ -290,7 +290,7 @@ def test_series_beyond_the_remembered_ones_still_count(bench: Bench) -> None:
             datadog.statsd.increment("n", tags=[f"n:{n}"])
         assert len(datadog.statsd._known["count"]) == 3
         dashcam.start()
-        assert dashcam.flush()
+        while not dashcam.flush(): pass  # it gives up after two seconds
         print(dashcam.snap())
     """, DASHCAM_OUT=str(bench.folder))
     assert done.returncode == 0, done.stderr
