@@ -54,7 +54,7 @@ def ended_threads_are_gone() -> None:
     for _ in range(10_000):
         try:
             names = [Path("/proc/self/task", tid, "comm").read_text() for tid in os.listdir("/proc/self/task")]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # one ended meanwhile
             continue
         except OSError:  # a world without descriptors
             return

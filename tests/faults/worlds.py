@@ -54,8 +54,10 @@ STORM = """
     try:
         runpy.run_path(sys.argv[1], run_name="__main__")
     finally:
+        # Signals that come while it has no CPU are one.
+        while len(hits) <= 10: pass
         signal.setitimer(signal.ITIMER_REAL, 0)
-        print("hit", len(hits) > 10)
+        print("hit")
 """
 SMALL_STACKS = """
     import threading
