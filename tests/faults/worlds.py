@@ -283,9 +283,10 @@ def run(world: World, words: Sequence[str], env: "dict[str, str]", folder: str) 
         for which, most in world.limits:
             resource.setrlimit(which, (most, most))
 
-    # A program may close its stdout or stderr: its output is compared by files.
-    with open(f"{folder}/said.out", "w+", encoding="utf-8") as out, \
-            open(f"{folder}/said.err", "w+", encoding="utf-8") as err:
+    # A program may close its stdout or stderr: its output is compared by files. Each run has its own:
+    # the process that judges a capture outlives the program, and writes when the next one runs.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=folder) as out, \
+            tempfile.TemporaryFile("w+", encoding="utf-8", dir=folder) as err:
         process = subprocess.Popen(command(world, words), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                    env={**os.environ, **dict(world.env), **env}, cwd=folder, text=True,
                                    preexec_fn=limit, start_new_session=True)
