@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use statsd::{Config, Event, Reason, Sink, Target};
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
 /// What was sent before the death and what was given meanwhile arrives, each line once.
@@ -40,10 +40,13 @@ fn dies_and_comes_back(sink: &Sink, mut start: impl FnMut() -> Server) {
 
 #[test]
 fn over_udp() {
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("free").port();
-    let sink = Sink::start(config(udp(port)));
+    // On an address of this process's own: while nobody listens, no other test gets the port.
+    let [_, first, second, third] = std::process::id().to_be_bytes();
+    let host = Ipv4Addr::new(127, first + 1, second, third);
+    let port = UdpSocket::bind((host, 0)).and_then(|s| s.local_addr()).expect("free").port();
+    let sink = Sink::start(config(Target::Udp { host: host.to_string(), port }));
     dies_and_comes_back(&sink, || {
-        Server::udp(UdpSocket::bind(("127.0.0.1", port)).expect("nobody took the port"))
+        Server::udp(UdpSocket::bind((host, port)).expect("nobody took the port"))
     });
 }
 
