@@ -178,14 +178,10 @@ def free_port() -> int:
             # As servers do: connections of an earlier service that linger are no obstacle.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
-            _port_names.append(name)
+            name.detach()  # taken until this process ends
             return port
         name.close()
     raise AssertionError(f"found no free port below {lowest}")
-
-
-# The names of ports that are this process's own (`free_port`).
-_port_names: list[socket.socket] = []
 
 
 def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
