@@ -5,7 +5,7 @@
 //! is asked. Missing on purpose: the questions. Each is a function of the module that answers it.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 
 use analysis::index::Index;
@@ -34,6 +34,8 @@ pub struct Context<'c> {
     pub(crate) gil_waits: RefCell<GilWaits>,
     /// Whether the code of a stack gets an item of a pool; of stacks that were asked about.
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
+    /// Stacks of code in which the process grew.
+    pub(crate) grown: OnceCell<HashSet<u32>>,
     /// How waits with a time limit ended at the place of a stack; of stacks that were asked about.
     pub(crate) limited_waits: RefCell<HashMap<u32, LimitedWaits>>,
     /// Threads of native libraries, by the library's file; built at the first question.
@@ -71,6 +73,7 @@ impl<'c> Context<'c> {
             gil_readings: OnceCell::new(),
             gil_waits: RefCell::default(),
             pools: RefCell::default(),
+            grown: OnceCell::new(),
             limited_waits: RefCell::default(),
             library_threads: OnceCell::new(),
             releasers: RefCell::default(),

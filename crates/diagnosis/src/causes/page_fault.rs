@@ -2,8 +2,8 @@
 //!
 //! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise (or one
 //! of many short waits most of whose samples are so, as a mapped file is read page by page); or on
-//! a CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the
-//! first time, or copied after a fork).
+//! a CPU, but mostly in the kernel, with enough page faults, or growth of the process' memory, to
+//! explain it (memory touched for the first time, in huge pages at times, or copied after a fork).
 //!
 //! Quotes: page faults and the kernel's share around the longest interval. Unsure: samples saw few
 //! of many short waits.

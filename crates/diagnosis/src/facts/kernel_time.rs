@@ -4,6 +4,8 @@
 //! storage traffic. What it promises: the difference of two readings around the interval, far
 //! enough apart to say something, or nothing.
 
+use std::collections::HashSet;
+
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
@@ -111,12 +113,49 @@ pub(crate) fn waits_for_memory(cx: &Context<'_>, segment: &Segment<'_>) -> bool 
         State::Wait => segment.sampled && is_fault(segment.wait()) || is_one_of_many(cx, segment),
         State::Unknown => is_one_of_many(cx, segment),
         State::Run => usage_around(cx, segment).is_some_and(|used| {
-            let cheap =
-                || u64::from(used.system_us) <= thresholds::fault_us() * u64::from(used.faults);
-            is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(cx, segment))
+            let cheap = || costs_of_pages(used, u64::from(used.faults));
+            is_mostly_kernel(used)
+                && used.faults > 0
+                && (cheap() || is_amid_faults(cx, segment) || grows(cx, segment))
         }),
         State::Ready => false,
     }
+}
+
+/// Whether so many pages explain the time in the kernel.
+fn costs_of_pages(used: Usage, pages: u64) -> bool {
+    u64::from(used.system_us) <= thresholds::fault_us() * pages
+}
+
+/// A small page. A fault of a huge one provides 512 of them.
+const PAGE_BYTES: f64 = 4096.0;
+
+/// Whether the process got memory at this place of the code: here, or another time. Vitals are too
+/// far apart to see each time, as what was got is given back when the request ends.
+fn grows(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
+    let stack = cx.capture.without_native(segment.stack());
+    stack != 0 && cx.grown.get_or_init(|| grown(cx)).contains(&stack)
+}
+
+/// The places of threads between two vitals that differ by enough pages to explain the thread's
+/// time in the kernel, whatever one fault provided. Cost: the vitals, and each thread's samples.
+fn grown(cx: &Context<'_>) -> HashSet<u32> {
+    let vitals = cx.capture.vitals.iter();
+    let readings: Vec<_> = vitals.filter(|v| cx.capture.name(v.name) == "rss_bytes").collect();
+    let mut found = HashSet::new();
+    for pair in readings.windows(2) {
+        let pages = ((pair[1].value - pair[0].value) / PAGE_BYTES).max(0.0) as u64;
+        for tid in cx.capture.samples.keys().filter(|_| pages > 0) {
+            let ran = cx.samples_in(*tid, pair[0].t_ns, pair[1].t_ns).iter();
+            let ran: Vec<_> = ran.filter_map(|s| Some((s.stack, s.usage()?))).collect();
+            let (Some((_, first)), Some((_, last))) = (ran.first(), ran.last()) else { continue };
+            let used = last.since(*first);
+            if is_mostly_kernel(used) && used.faults > 0 && costs_of_pages(used, pages) {
+                found.extend(ran.iter().map(|(stack, _)| cx.capture.without_native(*stack)));
+            }
+        }
+    }
+    found
 }
 
 /// Whether a thread that was on a CPU was mostly in the kernel, moving data from or to storage.

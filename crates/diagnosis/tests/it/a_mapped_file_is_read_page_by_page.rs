@@ -3,7 +3,7 @@
 
 use crate::made;
 
-use capture::read::{Capture, RequestRow};
+use capture::read::{Capture, RequestRow, VitalRow};
 use diagnosis::{diagnose, to_text};
 use format::record::{flag, Sample};
 use format::usage::Usage;
@@ -98,4 +98,43 @@ fn without_switch_records_the_time_between_two_samples_amid_faults_is_theirs_too
     let faults = share_of(Fault, "page-fault");
     assert!(faults > 0.75, "{faults}: {}", to_text(&diagnose(&by_looks(Fault), |_| 300 * MS)));
     assert!(share_of(SocketRead, "page-fault") < 0.05);
+}
+
+/// A request of 500 ms that runs, in the kernel, with a fault for each 10 ms; the process has
+/// `mib` more memory behind it.
+fn huge_pages(mib: u64) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    let fill = stack(&mut made, &[("view", "/srv/app.py", 12), ("fill", "/srv/app.py", 30)]);
+    made.requests.push(request(99, OWN, BEGIN, 500));
+    off(&mut made, OWN, &[]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (10..500).step_by(20), Running, fill);
+    used(&mut made, OWN, Usage { faults: 2, storage_kib: 0, user_us: 0, system_us: 20_000 });
+    made.names.push("rss_bytes".to_owned());
+    let name = made.names.len() as u32 - 1;
+    for (t_ns, mib) in [(BEGIN - 400 * MS, 100), (BEGIN + 600 * MS, 100 + mib)] {
+        made.vitals.push(VitalRow { t_ns, name, value: (mib << 20) as f64 });
+    }
+    made
+}
+
+#[test]
+fn few_faults_in_huge_pages_are_known_by_the_growth_of_memory() {
+    let (grown, same) = (huge_pages(400), huge_pages(0));
+    assert!(share(&grown, "page-fault") > 0.9, "{}", share(&grown, "page-fault"));
+    assert!(share(&same, "page-fault") < 0.05, "the kernel did something else");
+    assert!(share(&same, "cpu") > 0.9, "{}", share(&same, "cpu"));
+}
+
+#[test]
+fn memory_that_was_given_back_before_the_next_vital_is_known_by_its_place() {
+    let mut made = huge_pages(400);
+    let fill = made.samples[&OWN][0].stack;
+    made.requests.push(request(98, OWN, BEGIN + 800 * MS, 500));
+    also_seen(&mut made, OWN, (810..1300).step_by(20), Running, fill);
+    used(&mut made, OWN, Usage { faults: 2, storage_kib: 0, user_us: 0, system_us: 20_000 });
+    let before = made.vitals[0].value;
+    let name = made.vitals[0].name;
+    made.vitals.push(VitalRow { t_ns: BEGIN + 1600 * MS, name, value: before });
+    assert!(share(&made, "page-fault") > 0.9, "{}", share(&made, "page-fault"));
 }
