@@ -151,6 +151,16 @@ pub static OWN_POOLS: [Signature; 3] = [
 ];
 
 impl Frames<'_> {
+    /// Whether the program's event loops are gevent's: its code was seen, and none of asyncio's
+    /// loop. Cost: the codes of the capture.
+    pub fn has_greenlets(&self) -> bool {
+        let (loops, names) = Stdlib::LoopRunOnce.code();
+        let codes = || self.capture.codes.iter().map(|c| (c.function, self.capture.name(c.file)));
+        let own = |name: u32| self.capture.name(name).rsplit('.').next().unwrap_or_default();
+        codes().any(|(_, file)| file.contains("/gevent/"))
+            && !codes().any(|(f, file)| file.ends_with(loops) && names.contains(&own(f)))
+    }
+
     /// Whether a frame is in one of these functions.
     pub fn is_at(&self, frame: &Frame<'_>, code: Stdlib) -> bool {
         let (file, names) = code.code();

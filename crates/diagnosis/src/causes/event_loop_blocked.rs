@@ -34,8 +34,13 @@ use crate::wording::ms_text;
 pub const RULE: Rule = Rule { id: "event-loop-blocked", grounds: Grounds::Loop, claim };
 pub const ROW: Row = Row { sentence, advice };
 
-const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
-     asyncio.to_thread(), or the thread pool of gevent's hub.";
+const ADVICE: &str =
+    "Await an asynchronous version of the call, or hand it to a thread: asyncio.to_thread().";
+
+/// The same of a hub of gevent's, whose greenlets await nothing.
+const ADVICE_GREENLETS: &str =
+    "Hand the call to a thread: the thread pool of gevent's hub; or use a version of it that lets \
+     other greenlets run.";
 
 /// The same of a program without an interpreter.
 const ADVICE_NATIVE: &str =
@@ -45,7 +50,12 @@ const ADVICE_NATIVE: &str =
 /// Of a loop that waits for another thread.
 const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
-     (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
+     (asyncio.to_thread()); and shorten what the other does meanwhile.";
+
+/// The same of gevent's.
+const ADVICE_GREENLETS_WAIT: &str =
+    "Let no greenlet wait for a thread: hand the call to the thread pool of gevent's hub; and shorten \
+     what the other does meanwhile.";
 
 /// Of a loop whose callback got no CPU for most of the time.
 const ADVICE_CROWDED: &str =
@@ -105,9 +115,13 @@ pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 fn advice(d: &Described<'_>) -> &'static str {
     match d.culprit_doing {
         _ if d.place.is_some_and(Place::is_rust) => ADVICE_NATIVE,
-        _ if d.waits != Cause::EventLoopBlocked => ADVICE_WAITS,
+        _ if d.waits != Cause::EventLoopBlocked => match d.has_greenlets {
+            true => ADVICE_GREENLETS_WAIT,
+            false => ADVICE_WAITS,
+        },
         Some(Doing::LoadedModule) => (import::ROW.advice)(d),
         _ if d.starved_ms > thresholds::half() * d.mean_ms => ADVICE_CROWDED,
+        _ if d.has_greenlets => ADVICE_GREENLETS,
         _ => ADVICE,
     }
 }

@@ -86,6 +86,8 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// The blocker was only found to be somewhere during the waits, and hardly at other times.
     pub culprit_by_overlap: bool,
+    /// The program's event loops are gevent's.
+    pub has_greenlets: bool,
     /// What was waited for.
     pub resource: Option<&'a Resource>,
     /// The waits ended by their time limit.

@@ -309,6 +309,7 @@ fn described<'a>(
         culprit_is_task: blame::is_task(group),
         culprit_measured: blame::is_measured(group),
         culprit_by_overlap: blame::is_by_overlap(group),
+        has_greenlets: judge.cx.frames.has_greenlets(),
         resource: own.resource.as_ref(),
         timed_out: blame::timed_out(judge.cx, group),
         waits: blame::waits(judge.cx, group),

@@ -104,6 +104,20 @@ fn the_holder_of_the_lock_that_a_loop_waits_for_kept_the_loop() {
 }
 
 #[test]
+fn advice_for_a_kept_loop_names_the_loop_that_it_is() {
+    let advice = |loops: &str| {
+        let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+        stack(&mut made, &[("Hub.run", loops, 60)]);
+        let finding = only(&made);
+        assert_eq!(finding.cause.text(), "event-loop-blocked");
+        finding.advice
+    };
+    let (greenlets, tasks) = (advice("/lib/site-packages/gevent/hub.py"), advice(APP));
+    assert!(greenlets.contains("gevent") && !greenlets.contains("asyncio"), "{greenlets}");
+    assert!(tasks.contains("asyncio") && !tasks.contains("gevent"), "{tasks}");
+}
+
+#[test]
 fn a_loop_whose_lock_nobody_is_known_to_hold_is_its_own_culprit() {
     let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
     // A bystander of another file.
