@@ -61,6 +61,11 @@ const ADVICE_ITEM: &str =
     "Look at what puts items into the queue or gives them back (a worker that is busy, a timer, code \
      that keeps what it took), and give the wait a time limit.";
 
+/// Of a future that another task is to fulfil.
+const ADVICE_RESULT: &str =
+    "Give that work more workers (tasks, threads), or shorten what each of them does; and give the wait \
+     a time limit.";
+
 const ADVICE_UNUSED: &str =
     "Look for code that takes from the pool and does not give back: without `with`, or \
      with a way out (an error, an early return) on which nothing is closed.";
@@ -138,12 +143,13 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
 }
 
 /// Of a full queue the thread that empties it counts; of an item that is not in use, the thread
-/// that took it.
+/// that took it; of a queue of tasks, whatever puts into it or takes from it.
 fn advice(d: &Described<'_>) -> &'static str {
     match d.resource {
         Some(Resource::Room) => ADVICE_ROOM,
         Some(Resource::NativeCondition) if is_unnotified(d) => ADVICE_UNNOTIFIED,
-        Some(Resource::Item) if d.culprit.is_none() => ADVICE_ITEM,
+        Some(Resource::Item) if d.culprit.is_none() || d.culprit_is_task => ADVICE_ITEM,
+        Some(Resource::Result) if d.culprit_is_task => ADVICE_RESULT,
         Some(Resource::IdleClient { .. }) => ADVICE_CLIENT,
         // That it handed out nothing in time counts only where nobody is to blame.
         Some(Resource::NothingInTime { at_work }) if d.culprit.is_none() => match at_work {
@@ -273,6 +279,11 @@ pub fn waited_for(d: &Described<'_>) -> String {
         Some(_) if room => {
             let sure = d.sure();
             format!("{waited}, {sure}because {} kept its reader", d.blamed())
+        }
+        // It may have taken the item, or be the one to put it in.
+        Some(_) if d.culprit_is_task && d.resource == Some(&Item) => {
+            let sure = d.sure();
+            format!("{waited}; {sure}{} made it wait{doing}", d.blamed())
         }
         Some(_) if d.culprit_is_task => {
             let sure = d.sure();

@@ -121,6 +121,17 @@ pub enum For {
     Database,
 }
 
+/// What makes a task one that may have what another one awaits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows<'a> {
+    /// It is in the code of this library, whose pool it is.
+    Library(&'a str),
+    /// It is in the program's own file that awaits.
+    File,
+    /// The same of a request's, and what it awaited there ended no later.
+    FileUntilThen,
+}
+
 /// The task or thread that most likely had what `line` awaited, or is to fulfil it.
 pub fn blocker<'c>(
     cx: &Context<'c>,
@@ -185,7 +196,12 @@ fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> 
 fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
     let library = || awaits::library_of(cx, line.row.stack);
     let package = awaits::by_library(cx, line.row).then(library).flatten();
-    let found = likely_holder(cx, line, segment, package);
+    let found = likely_holder(cx, line, segment, package.map_or(Knows::File, Knows::Library));
+    // The task that has an item of a library's pool need not be in that library's code meanwhile.
+    let found = found.or_else(|| {
+        package?;
+        likely_holder(cx, line, segment, Knows::FileUntilThen)
+    });
     found.map(|c| Candidate::found_by(Inference::SameCode, c)).into_iter().collect()
 }
 
@@ -199,7 +215,7 @@ fn of_librarys_thread<'c>(
 
 /// The same in the program's own file, whatever the library is.
 fn of_same_file<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
-    one(likely_holder(cx, line, segment, None))
+    one(likely_holder(cx, line, segment, Knows::File))
 }
 
 /// The one thread in the file whose future is awaited that was at work most of the time, if it
@@ -288,18 +304,17 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
 /// a full queue, a task of no request that awaits something outside of the process. Tasks of
 /// requests first; others only where none of a request fits. None when several at different places
 /// were seen so. An inference, never more. Cost: the samples of that time.
-/// `package`: the library whose pool it is.
 fn likely_holder(
     cx: &Context<'_>,
     line: &Awaited<'_>,
     segment: &Segment<'_>,
-    package: Option<&str>,
+    what: Knows<'_>,
 ) -> Option<Blocker> {
     let own = line.row;
     let file = cx.frames.innermost_user(own.stack)?.file;
-    let knows = |stack: u32| match package {
-        Some(package) => cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package)),
-        None => cx.frames.any(stack, |f| f.file == file),
+    let knows = |stack: u32| match what {
+        Knows::Library(own) => cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(own)),
+        Knows::File | Knows::FileUntilThen => cx.frames.any(stack, |f| f.file == file),
     };
     // A task that awaits elsewhere may have an item of a pool, but empties no queue. The one that
     // empties it is a task of no request, which may know the queue from elsewhere.
@@ -332,6 +347,9 @@ fn likely_holder(
         }
     }
     let mut able = tasks_seen::covering(found, segment);
+    if what == Knows::FileUntilThen {
+        able.retain(|row| row.request != 0 && ends_with(cx, row, line));
+    }
     if able.iter().any(|row| row.request != 0) {
         able.retain(|row| row.request != 0);
     }
@@ -345,6 +363,13 @@ fn likely_holder(
     let doing = Some(awaits::activity(cx, first));
     let own = Blocker::thread(segment.tid, first.stack, false, Inference::SameCode);
     one.then_some(Blocker { doing, ..own })
+}
+
+/// Whether the await of `row` was not seen any more once that of `line` had ended.
+fn ends_with(cx: &Context<'_>, row: &Await, line: &Awaited<'_>) -> bool {
+    let until_ns = line.until_ns + thresholds::await_seen_ns();
+    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    !rows.iter().any(|r| r.t_ns > until_ns && awaits::same(Some(r), Some(row)))
 }
 
 /// The thread that works for a request whose task awaits it in a library's code: what the thread

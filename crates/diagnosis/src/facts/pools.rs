@@ -120,10 +120,14 @@ pub(crate) fn resource(cx: &Context<'_>, stack: u32) -> Option<Resource> {
     }
 }
 
-/// What a task waits for in the code of a queue.
+/// What a task waits for in the code of a queue. One that a library's code gets from holds what the
+/// library hands out.
 pub(crate) fn of_queue(cx: &Context<'_>, stack: u32) -> Option<Resource> {
     if !cx.frames.is_native_program() {
-        return resource(cx, stack);
+        let mut own = cx.frames.of(stack).map(|f| cx.frames.owner(f.file));
+        let first = own.find(|owner| *owner != Owner::Runtime);
+        let item = (first == Some(Owner::User)).then_some(Resource::Item);
+        return resource(cx, stack).or(item);
     }
     // Room in a channel is given by a semaphore.
     let sends = |f: &Frame<'_>| matches!(last_part(f.function), "send" | "reserve" | "feed");

@@ -3,9 +3,9 @@
 
 use crate::made;
 
-use capture::read::Capture;
+use capture::read::{Capture, RequestRow};
 use diagnosis::{diagnose, to_text, Diagnosis};
-use format::record::TARGET_IS_NAME;
+use format::record::{Await, TARGET_IS_NAME};
 use format::wait::AwaitKind::{Future, Socket};
 use made::{awaited, off, stack, BEGIN, MS};
 
@@ -49,4 +49,34 @@ fn a_lock_is_no_pool() {
 fn what_is_acquired_of_no_lock_is_a_pools() {
     let made = waits(("Pool.acquire", "/site/asyncpg/pool.py", 190));
     assert_eq!(judge(&made).findings[0].cause.text(), "pool-wait");
+}
+
+/// The same, while another request of the program's file awaits a peer until `until_ms`.
+fn waits_beside_a_request(until_ms: u64) -> Capture {
+    let mut made = waits(("Pool.acquire", "/site/asyncpg/pool.py", 190));
+    let rows = made.awaits.remove(&0).into_iter().flatten();
+    let row = rows.map(|row| Await { request: 98, ..row }).next().expect("one");
+    let at = |ms: u64| Await { t_ns: BEGIN + ms * MS, ..row };
+    made.awaits.insert(98, (5..until_ms).step_by(40).map(at).collect());
+    let beside = RequestRow { on_loop: true, ..made::request(98, TID, BEGIN, until_ms) };
+    made.requests.insert(made.requests.len() - 1, beside);
+    made
+}
+
+#[test]
+fn a_librarys_item_may_be_with_a_request_that_awaits_elsewhere_until_it_comes() {
+    let made = waits_beside_a_request(495);
+    let verdict = judge(&made);
+    let own = verdict.findings.iter().find(|f| f.cause.text() == "pool-wait").expect("pool");
+    let culprit = own.culprit.as_ref().map(|p| p.function.as_str());
+    assert_eq!(culprit, Some("refresh"), "{}", to_text(&verdict));
+    assert_eq!(own.confidence.text(), "likely", "an inference");
+}
+
+#[test]
+fn a_request_that_goes_on_awaiting_gave_no_item_back() {
+    let made = waits_beside_a_request(1200);
+    let verdict = judge(&made);
+    let own = verdict.findings.iter().find(|f| f.cause.text() == "pool-wait").expect("pool");
+    assert_eq!(own.culprit, None, "{}", to_text(&verdict));
 }

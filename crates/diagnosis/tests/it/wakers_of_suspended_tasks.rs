@@ -113,6 +113,25 @@ fn the_reader_of_a_full_queue_is_named_as_an_inference() {
 }
 
 #[test]
+fn an_empty_queue_is_no_pool_and_its_writer_made_it_wait() {
+    let mut made = capture();
+    made.codes.push(made::code(made.names.len() as u32, 13));
+    made.names.push("Queue.get".to_owned());
+    made.stacks.push(node(SUBMIT, made.codes.len() as u32, 158));
+    let get = made.stacks.len() as u32;
+    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, get, 0));
+    let wanted = "app.py:40 submit() waited 500 ms for an item of a queue";
+    let nobody = "none was put in meanwhile, and the thread that was to is not known";
+    assert_eq!(first(&made).summary, format!("{wanted}; {nobody}"));
+    made.awaits.insert(SLOW, refer(looks(SLOW, SLOW, AwaitKind::Queue, get, 0), READER));
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+    let finding = first(&made);
+    let why = "most likely jobs.py:12 store() made it wait, which waited for a peer";
+    assert_eq!(finding.summary, format!("{wanted}; {why}"));
+    assert!(finding.advice.contains("puts items into the queue"), "{}", finding.advice);
+}
+
+#[test]
 fn a_task_of_nobodys_that_waits_for_a_peer_most_likely_kept_the_queue_from_being_read() {
     let mut made = capture();
     made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
