@@ -196,5 +196,7 @@ def seconds(given: str, what: str) -> float:
     """A length of time with its unit. Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if not found or not 0 < float(found[1]) * UNITS[found[2]] < 1e10:
+        if self._source.use is not None:
+            self._source.use.close()
         raise ValueError(f"{what}: found {given!r}, wanted a time with its unit, like 90m, 24h or 7d")
     return float(found[1]) * UNITS[found[2]]

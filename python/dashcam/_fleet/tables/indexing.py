@@ -11,7 +11,6 @@ What it promises: incremental; a job that was killed goes on where it was. Refus
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dashcam._fleet.rows import children, counting, judging, schema
-from dashcam._fleet.tables import places, store
+from dashcam._fleet.tables import cache, places, store
 from dashcam.reading import CaptureError
 
 # The folder of the tables inside a folder of captures.
@@ -56,6 +55,8 @@ class Source(NamedTuple):
     """Files to ask about; None: all that are in the tables."""
     notes: list[str]
     """What the answers lack."""
+    use: cache.Use | None = None
+    """Of tables in the user's cache."""
 
 
 def index(
@@ -154,33 +155,29 @@ def opened(given: str | os.PathLike[str], *, native_names: bool = False, **optio
     found.update(name for file in logs(source) for name in both_names(file.uri))
     if not found:
         raise CaptureError(f"no capture (*{ENDING}) and no counts of requests (*{LOGS[0]}) below {source}, and no tables of a fleet in it")
-    cache = _cache(source, native_names)
-    if _was_emptied(source, cache):
-        shutil.rmtree(cache)
-    index(source, cache, native_names=native_names, **options)
-    return Source(cache, source, found, [])
+    tables = cache.folder(source, native_names)
+    use = cache.used(tables)
+    if _was_emptied(source, tables):
+        for inside in tables.iterdir():
+            shutil.rmtree(inside)
+    counts = index(source, tables, native_names=native_names, **options)
+    removed = cache.bound() if counts.written else cache.Removed(0, 0)
+    return Source(tables, source, found, [str(removed)] if removed.folders else [], use)
 
 
-def _was_emptied(source: Path, cache: Path) -> bool:
+def _was_emptied(source: Path, tables: Path) -> bool:
     """Whether a log has other lines than the ones that were counted: its folder was emptied, or is
     another one of the same name, whose counts would be added to those of the one before."""
     seen: dict[str, list[children.File]] = {}
     for file in logs(source):
         seen.setdefault(both_names(file.uri)[0], []).append(file)
     for name, files in seen.items():
-        known = store.lines(cache, both_names(name))
+        known = store.lines(tables, both_names(name))
         first = [counting.first(file.path, file.bytes) for file in files]
         # The log that follows one that was put away has new lines only.
         if known and any(first) and not any(key in known for key in first):
             return True
     return False
-
-
-def _cache(source: Path, native_names: bool) -> Path:
-    """A folder of this user for the tables of a folder of captures."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    key = os.fsencode(source.resolve()) + (b"+native" if native_names else b"")
-    return Path(base, "dashcam", "fleet", hashlib.sha256(key).hexdigest()[:32])
 
 
 def _raise(error: OSError) -> None:
