@@ -6,6 +6,8 @@ from typing import Any, final
 
 TABLES: list[str]
 
+def columns(name: str) -> list[tuple[str, str, str]] | None: ...
+
 @final
 class Capture:
     def __new__(cls, path: str | os.PathLike[str], native_names: bool = True) -> Capture: ...

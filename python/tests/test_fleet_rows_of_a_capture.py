@@ -123,7 +123,7 @@ def test_hostile_text_is_bounded_and_stays_text(tmp_path: Path) -> None:
 def test_a_file_that_takes_too_much_memory_or_time_is_refused(sleeper: Path) -> None:
     files = [children.File(sleeper, "one.dashcam", sleeper.stat().st_size)]
     [judged] = children.judge(files, jobs=1, limits=children.Limits(seconds=0.0))
-    assert judged.rows["refused"].to_pylist()[0]["why"] == "was not judged in 0 s"
+    assert judged.rows["refused"].to_pylist()[0]["why"] == "was not read in 0 s"
     # Less than the libraries have already: the first allocation fails.
     [judged] = children.judge(files, jobs=1, limits=children.Limits(memory=1 << 20))
     why = judged.rows["refused"].to_pylist()[0]["why"]

@@ -13,7 +13,7 @@ libraries are extras: `dashcam[fleet]` (DuckDB, Ibis, pyarrow), `dashcam[spark]`
 | `tables` | Parquet files, written once, in a folder or an object store; what is new in a folder; DuckDB and Spark |
 | `ship` | what is new on a host goes to the fleet's tables |
 | `ask` | the questions as Ibis expressions; intervals and tests over hosts; answers as data and text |
-| `fleet`, `command` | the API, the command |
+| `fleet`, `raw`, `command` | the API, tables of captures themselves, the command |
 
 What is missing on purpose: anything distributed. Spark is whoever has it; DuckDB needs nothing.
 """

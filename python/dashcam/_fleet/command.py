@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     view = _verb(verbs, "view", _view, "write the answer as a page of HTML, with charts")
     view.add_argument("-o", "--out", type=Path, default=Path("fleet.html"), metavar="FILE", help="where to write it [fleet.html]")
     view.add_argument("--top", type=_count, default=100, metavar="N", help="how many causes [100]")
-    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, parts, rollups, refused")
+    query = _verb(verbs, "sql", _sql, "a query over captures, findings, requests, parts, rollups, refused; and raw.waits, ...: the tables of all captures")
     query.add_argument("query", metavar="QUERY")
     query.add_argument("--csv", action="store_true", help="print CSV, with a header")
     index = verbs.add_parser("index", help="judge new captures and write tables of Parquet", allow_abbrev=False)
@@ -206,7 +206,12 @@ def _view(given: argparse.Namespace) -> int:
 
 def _sql(given: argparse.Namespace) -> int:
     form = "json" if given.json else "csv" if given.csv else "table"
-    sql.show(_fleet(given).sql(given.query), form, sys.stdout)
+    fleet = _fleet(given)
+    known = len(fleet.notes)
+    answer = fleet.sql(given.query)
+    for note in fleet.notes[known:]:
+        sql.tell(f"fleet: {note}")
+    sql.show(answer, form, sys.stdout)
     sys.stdout.flush()
     return FINE
 

@@ -22,9 +22,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from dashcam import reading
+from dashcam._fleet import raw
 from dashcam._fleet.ask import answers, captures, differing, page, questions
+from dashcam._fleet.rows import schema, spooling
 from dashcam._fleet.tables import indexing
+from dashcam._fleet.tables.engine import RAW, Refusal
 from dashcam._fleet.tables.engines import open_engine
 from dashcam.reading import CaptureError
 
@@ -53,6 +58,7 @@ class Fleet:
         span = questions.Span(time(since, now, "since"), time(until, now, "until"), service)
         self.uri = os.fspath(uri)
         self._source = indexing.opened(uri, **options)
+        self._reading = options
         self.notes: list[str] = self._source.notes
         """What the answers lack, in words."""
         self._engine = open_engine(engine, self._source)
@@ -64,6 +70,9 @@ class Fleet:
         self.tables: Mapping[str, ir.Table] = questions.once(self._chosen)._asdict()
         """The tables as Ibis expressions: `captures`, `findings`, `requests`, `parts`, `rollups`,
         `refused`; each row once, after the filters."""
+        self._stored_refused = self.tables["refused"]
+        self._read: set[str] = set()
+        self._refused: list[Refusal] = []
 
     def _stored(self, span: questions.Span) -> questions.Chosen:
         found = {name: self._engine.stored(name) for name in NAMES}
@@ -136,12 +145,41 @@ class Fleet:
         return page.page(page.data(self._asked(), f"Fleet {self.uri}", top, self._captures()))
 
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The rows of a query over the tables, each row once, after the filters. It is in the
-        engine's own SQL. DuckDB sees nothing else; Spark what its session may see. Raises ValueError
-        for a wrong query."""
+        """The rows of a query over the tables, each row once, after the filters; `raw.waits` is
+        `raw("waits")`. It is in the engine's own SQL. DuckDB sees nothing else; Spark what its
+        session may see. Raises ValueError for a wrong query, and as `raw`."""
+        if tables := raw.named(query, self._engine.dialect):
+            self._reach(tables)
         for name in NAMES:
             self._engine.view(name, self.tables[name])
-        return self._engine.sql(query)
+        return self._engine.sql(query if self._engine.has_schemas else raw.renamed(query, self._engine.dialect))
+
+    def raw(self, table: str) -> ir.Table:
+        """A table of the captures themselves (docs/tables.md: "waits", "samples", ...), of all that
+        the filters leave, as an Ibis expression; before its columns `capture_id`, `service`,
+        `version`, `host`. The captures are read now, once. `notes` says how many; one that cannot be
+        read is a row of `refused`. Raises LookupError for another name, CaptureError if no capture is
+        here."""
+        if table not in spooling.names():
+            raise LookupError(f"raw: found {table!r}, wanted one of {', '.join(spooling.names())}")
+        self._reach([table])
+        return self._engine.table(RAW + table)
+
+    def _reach(self, tables: list[str]) -> None:
+        """Reads tables of the captures, unless they were read."""
+        new = [table for table in tables if table not in self._read]
+        if not new:
+            return
+        columns = ("capture_id", "uri", "bytes", "service", "version", "host")
+        chosen = raw.chosen(questions.rows(self.tables["captures"].select(*columns).order_by("capture_id")), self._captures())
+        refused = {*chosen.refused, *self._engine.read(new, chosen.read, **self._reading)}
+        self._read.update(new)
+        self.notes.append(raw.note(new, chosen, len({one.uri for one in refused})))
+        if more := sorted(refused - {*self._refused}):
+            self._refused += more
+            rows = pa.Table.from_pylist([one._asdict() for one in self._refused], schema=schema.arrow(schema.REFUSED))
+            stored = self._stored_refused.select(*rows.column_names)
+            self.tables = {**self.tables, "refused": stored.union(self._engine.given("raw_refused", rows), distinct=True)}
 
     def open(self, capture: str, *, native_names: bool = True) -> reading.Capture:
         """Opens the capture with this id. Raises LookupError for another id, CaptureError if the
@@ -158,6 +196,8 @@ class Fleet:
     def close(self) -> None:
         """Ends the engine, and a Spark session that was started for it."""
         self._engine.close()
+        if self._source.use is not None:
+            self._source.use.close()
 
     def __enter__(self) -> Fleet:
         return self
@@ -196,7 +236,5 @@ def seconds(given: str, what: str) -> float:
     """A length of time with its unit. Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if not found or not 0 < float(found[1]) * UNITS[found[2]] < 1e10:
-        if self._source.use is not None:
-            self._source.use.close()
         raise ValueError(f"{what}: found {given!r}, wanted a time with its unit, like 90m, 24h or 7d")
     return float(found[1]) * UNITS[found[2]]

@@ -107,7 +107,7 @@ impl PyTable {
     /// Name, type and meaning of each column, in order.
     #[getter]
     fn columns(&self) -> Vec<(&'static str, &'static str, &'static str)> {
-        self.table.columns.iter().map(|c| (c.name, c.kind.text(), c.about)).collect()
+        described(self.table)
     }
 
     /// The Arrow PyCapsule interface: the schema.
@@ -136,6 +136,17 @@ impl PyTable {
     }
 }
 
+/// Name, type and meaning of each column of a table, in order, without a capture; None: there is no
+/// such table.
+#[pyfunction]
+fn columns(name: &str) -> Option<Vec<(&'static str, &'static str, &'static str)>> {
+    tables::named(name).map(described)
+}
+
+fn described(table: &Table) -> Vec<(&'static str, &'static str, &'static str)> {
+    table.columns.iter().map(|c| (c.name, c.kind.text(), c.about)).collect()
+}
+
 fn read(path: &Path, native_names: bool) -> Result<PyCapture, String> {
     let mut capture = capture::read::Capture::open(path).map_err(|error| match &error {
         ReadError::Io(..) => error.to_string(),
@@ -158,7 +169,7 @@ fn read(path: &Path, native_names: bool) -> Result<PyCapture, String> {
 #[pyo3(name = "_reader")]
 mod reader {
     #[pymodule_export]
-    use super::{PyCapture, PyTable};
+    use super::{columns, PyCapture, PyTable};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -2,7 +2,8 @@
 stdout.
 
 How it works: a request is a line of JSON. An answer is a line of JSON with the lengths of the
-Arrow streams that follow it, or with `refused`. Before the first request the process limits its own
+Arrow streams that follow it, or with `refused`. A request with `spool` is for a capture's own tables
+(`spooling`): their rows go to files, and the answer says how many. Before the first request the process limits its own
 address space, so that a hostile file ends this process and no other.
 
 What it promises: nothing else is written to stdout. It ends when stdin does.
@@ -19,7 +20,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from dashcam._fleet.rows import judging
+from dashcam._fleet.rows import judging, spooling
 
 
 # The first answer: the process has loaded what it needs.
@@ -31,6 +32,8 @@ def main() -> int:
     out = os.fdopen(os.dup(1), "wb")
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    # No file of rows is larger, either.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # What a library prints must not appear among the answers, nor on the user's terminal.
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -39,6 +42,9 @@ def main() -> int:
     _answer(out, READY)
     for line in sys.stdin:
         request = json.loads(line)
+        if "spool" in request:
+            _answer(out, spooling.answer(request))
+            continue
         try:
             tables = judging.rows(Path(request["path"]), request["uri"], native_names=request["native_names"],
                                   bytes_max=request["bytes_max"])

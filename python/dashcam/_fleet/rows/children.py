@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -82,8 +82,8 @@ def judge(
 ) -> Iterator[Judged]:
     """Judges the files; the results come in the order of the files."""
     listed = list(files)
-    jobs = max(1, min(jobs or min(JOBS_MAX, os.cpu_count() or 1), len(listed)))
-    pool = _Children(jobs, limits or Limits(), native_names)
+    jobs = at_once(jobs, len(listed))
+    pool = Children(jobs, limits or Limits(), native_names)
     with pool, ThreadPoolExecutor(jobs) as threads:
         try:
             yield from threads.map(pool.one, listed)
@@ -91,27 +91,37 @@ def judge(
             threads.shutdown(cancel_futures=True)
 
 
-class _Children(AbstractContextManager["_Children"]):
+def at_once(jobs: int | None, files: int) -> int:
+    """How many children read so many files; `jobs` are wanted."""
+    return max(1, min(jobs or min(JOBS_MAX, os.cpu_count() or 1), files))
+
+
+class Children(AbstractContextManager["Children"]):
     """As many children as there are threads; a thread takes any that is free."""
 
     def __init__(self, jobs: int, limits: Limits, native_names: bool) -> None:
         self.limits = limits
         self.native_names = native_names
-        self.free: SimpleQueue[_Child | None] = SimpleQueue()
+        self.free: SimpleQueue[Child | None] = SimpleQueue()
         for _ in range(jobs):
             self.free.put(None)
 
     def one(self, file: File) -> Judged:
-        """Judges a file in the next free child."""
-        child = self.free.get() or _Child(self.limits.memory)
+        """Judges a file."""
         try:
-            rows: judging.Rows | None = child.ask(file, self.limits, self.native_names)
-            why = ""
+            with self.any() as child:
+                return Judged(file, child.ask(file, self.limits, self.native_names))
         except judging.Refused as refused:
-            rows, why = None, str(refused)
+            return Judged(file, {"refused": judging.refusal(file.uri, file.bytes, str(refused))})
+
+    @contextmanager
+    def any(self) -> Iterator[Child]:
+        """The next free child."""
+        child = self.free.get() or Child(self.limits.memory)
+        try:
+            yield child
         finally:
             self.free.put(child if child.is_alive() else None)
-        return Judged(file, rows or {"refused": judging.refusal(file.uri, file.bytes, why)})
 
     def __exit__(self, *exc: object) -> None:
         while not self.free.empty():
@@ -119,7 +129,7 @@ class _Children(AbstractContextManager["_Children"]):
                 child.end()
 
 
-class _Child:
+class Child:
     """A process that judges files."""
 
     def __init__(self, memory: int) -> None:
@@ -142,7 +152,11 @@ class _Child:
     def ask(self, file: File, limits: Limits, native_names: bool) -> judging.Rows:
         """The rows of a file. Raises Refused; the child has ended then, unless it refused the file
         itself."""
-        request = {"path": str(file.path), "uri": file.uri, "native_names": native_names, "bytes_max": limits.bytes_max}
+        return self.answered(file, limits, {"native_names": native_names})[1]
+
+    def answered(self, file: File, limits: Limits, words: dict[str, Any]) -> tuple[dict[str, Any], judging.Rows]:
+        """The answer to a request about a file, and the rows with it. Raises Refused, as `ask`."""
+        request = {"path": str(file.path), "uri": file.uri, "bytes_max": limits.bytes_max, **words}
         deadline = time.monotonic() + limits.seconds
         assert self.process.stdin is not None
         try:
@@ -151,10 +165,10 @@ class _Child:
             head = self._head(deadline)
             if "refused" in head:
                 raise judging.Refused(head["refused"])
-            return {name: self._table(size, deadline) for name, size in head["tables"].items()}
+            return head, {name: self._table(size, deadline) for name, size in head.get("tables", {}).items()}
         except TimeoutError:
             self.end()
-            raise judging.Refused(f"was not judged in {limits.seconds:g} s") from None
+            raise judging.Refused(f"was not read in {limits.seconds:g} s") from None
         except (EOFError, OSError):
             self.end()
             raise judging.Refused(self._how_it_ended()) from None
@@ -173,7 +187,7 @@ class _Child:
     def _how_it_ended(self) -> str:
         code = self.process.returncode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return f"ended the process that judged it ({how}; memory is limited to {self.memory >> 20} MiB)"
+        return f"ended the process that read it ({how}; memory is limited to {self.memory >> 20} MiB)"
 
     def _head(self, deadline: float) -> dict[str, Any]:
         while b"\n" not in self.pending:

@@ -79,6 +79,19 @@ def rows(path: Path, uri: str, *, native_names: bool = False, bytes_max: int = F
     }
 
 
+def read(path: Path, uri: str, capture_id: str, *, native_names: bool = False, bytes_max: int = FILE_BYTES_MAX) -> reading.Capture:
+    """The capture at `path`, which has this id. Raises Refused."""
+    _, own_id = _identity(path, bytes_max)
+    try:
+        capture = reading.Capture(path, native_names=native_names)
+        found = _Origin(capture, own_id, native_names).columns["capture_id"]
+    except (OSError, ValueError) as error:
+        raise Refused(str(error).replace(str(path), uri)[:schema.TEXT_MAX]) from None
+    if found != capture_id:
+        raise Refused(f"found the capture {found}, wanted {capture_id}, which had this name when it was judged")
+    return capture
+
+
 def refusal(uri: str, size: int, why: str) -> pa.Table:
     """The row of `refused` for a file."""
     row = {"uri": uri, "bytes": size, "why": text(why)}

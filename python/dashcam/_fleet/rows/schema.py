@@ -190,15 +190,16 @@ def named(name: str) -> Table:
 def arrow(table: Table, *, folders: bool = False) -> pa.Schema:
     """The Arrow schema of a table's files; with `folders` as readers of the layout see it."""
     columns = table.columns + (FOLDERS if folders and table is not REFUSED else ())
-    return pa.schema([pa.field(c.name, _type(c.type)) for c in columns])
+    return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in columns])
 
 
 def partitioning() -> pa.Schema:
     """The schema of the layout's folders."""
-    return pa.schema([pa.field(c.name, _type(c.type)) for c in FOLDERS])
+    return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in FOLDERS])
 
 
-def _type(word: str) -> pa.DataType:
+def arrow_type(word: str) -> pa.DataType:
+    """The Arrow type of a column's type."""
     kinds = {
         "text": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "date": pa.date32(),
         "timestamp": pa.timestamp("us"), "texts": pa.list_(pa.string()), "shorts": pa.list_(pa.int16()),

@@ -2,7 +2,8 @@
 
 How it works: there are two connections. Questions are asked of one that reads the Parquet files of a
 folder by itself, and no other files; in an object store pyarrow reads them. Small tables are read
-once, into memory: each question would open all files again. Queries that somebody wrote go to a
+once, into memory: each question would open all files again. Tables of captures themselves are read by
+a few processes into files of their own (`spilled`), which are there until `close`. Queries that somebody wrote go to a
 connection that sees Arrow datasets and has no files at all; it is opened by the first of them.
 
 What it promises: a query sees the fleet's tables and nothing else: no files, no network, no
@@ -13,17 +14,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import ibis
 import ibis.expr.types as ir
 
-from dashcam._fleet.rows import schema
-from dashcam._fleet.tables import indexing, places, store
-from dashcam._fleet.tables.engine import STORED, Engine, QueryError
+from dashcam._fleet.rows import schema, spooling
+from dashcam._fleet.tables import indexing, places, spilled, store
+from dashcam._fleet.tables.engine import RAW, STORED, Engine, QueryError, Refusal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from ibis.backends.duckdb import Backend
 
 # Functions of Spark that questions use.
@@ -47,6 +49,9 @@ TYPES = {
 class DuckDb(Engine):
     """The fleet's tables in DuckDB."""
 
+    dialect = "duckdb"
+    has_schemas = True
+
     def __init__(self, source: indexing.Source) -> None:
         self.source = source
         self.backend: Backend = ibis.duckdb.connect()
@@ -57,6 +62,10 @@ class DuckDb(Engine):
         """The connection of queries, once there was one."""
         self.once: set[str] = set()
         """Tables with one file in each folder, which has each row once (`store`)."""
+        self.spill: spilled.Spill | None = None
+        """Tables of captures themselves, once there was a question."""
+        self.rows: dict[str, Any] = {}
+        """What was named besides the tables, for queries."""
         tables = source.tables
         if isinstance(tables, Path) and _is_small(tables):
             for table in schema.TABLES:
@@ -72,8 +81,11 @@ class DuckDb(Engine):
             _register(self.connection, tables)
         self._lock(self.connection)
 
+    def table(self, name: str) -> ir.Table:
+        return self.backend.table(name)
+
     def stored(self, name: str) -> ir.Table:
-        return self.backend.table(STORED + name)
+        return self.table(STORED + name)
 
     def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
         behind = f" WHERE ({condition})" if condition else ""
@@ -105,9 +117,30 @@ class DuckDb(Engine):
     def is_once(self, name: str) -> bool:
         return name in self.once
 
+    def read(self, tables: list[str], captures: list[spooling.Captured], **options: Any) -> list[Refusal]:
+        self.spill = self.spill or spilled.Spill()
+        refused = self.spill.add(tables, captures, **options)
+        for table in tables:
+            self._name(RAW + table, self.spill.read(table))
+        return refused
+
+    def given(self, name: str, rows: pa.Table) -> ir.Table:
+        self._name(name, rows)
+        return self.backend.table(name)
+
+    def _name(self, name: str, rows: Any) -> None:
+        self.connection.register(name, rows)
+        self.rows[name] = rows
+
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:
         connection = self.queries or self._opened()
         try:
+            for name, rows in self.rows.items():
+                connection.register(name, rows)
+                if name.startswith(RAW):
+                    # As many names as there are tables; later ones are the same.
+                    connection.execute("CREATE SCHEMA IF NOT EXISTS raw")
+                    connection.execute(f"CREATE OR REPLACE VIEW raw.{_quoted(name[len(RAW):])} AS FROM {_quoted(name)}")
             for name, view in self.views.items():
                 connection.execute(_view(name, view))
             answer: duckdb.DuckDBPyConnection | None = connection.execute(query)
@@ -121,6 +154,8 @@ class DuckDb(Engine):
         self.connection.close()
         if self.queries is not None:
             self.queries.close()
+        if self.spill is not None:
+            self.spill.close()
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         """A connection that has the tables, and no files."""

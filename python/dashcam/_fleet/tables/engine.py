@@ -7,14 +7,19 @@ over them; an expression knows its engine and is sent there as SQL when its rows
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import duckdb
     import ibis.expr.types as ir
+    import pyarrow as pa
+
+    from dashcam._fleet.rows import spooling
 
 # Before the names of tables as they are stored: the names themselves are views, each capture once.
 STORED = "stored_"
+# Before the names of tables that captures have themselves.
+RAW = "raw_"
 
 
 class QueryError(ValueError):
@@ -25,8 +30,25 @@ class EngineError(OSError):
     """An engine that cannot be started, or fails."""
 
 
+class Refusal(NamedTuple):
+    """A capture that could not be read; a row of `refused`."""
+
+    uri: str
+    bytes: int
+    why: str
+
+
 class Engine(ABC):
     """The fleet's tables, and what answers questions about them."""
+
+    dialect: str
+    """Its SQL, as sqlglot calls it."""
+    has_schemas: bool
+    """Whether queries may name `raw.waits`; else it is `raw_waits`."""
+
+    @abstractmethod
+    def table(self, name: str) -> ir.Table:
+        """What was named `name`."""
 
     @abstractmethod
     def stored(self, name: str) -> ir.Table:
@@ -54,6 +76,15 @@ class Engine(ABC):
     def is_once(self, name: str) -> bool:
         """Whether it is known, without a look at its rows, that a table has each row once."""
         return False
+
+    @abstractmethod
+    def read(self, tables: list[str], captures: list[spooling.Captured], **options: Any) -> list[Refusal]:
+        """Reads tables of captures themselves, named `RAW` and the table's name from now on; returns
+        the captures that could not be read. `options`: those of `spooling.spooled`."""
+
+    @abstractmethod
+    def given(self, name: str, rows: pa.Table) -> ir.Table:
+        """Names rows of this process, for questions and queries."""
 
     @abstractmethod
     def sql(self, query: str) -> duckdb.DuckDBPyConnection:

@@ -5,7 +5,8 @@ services are read from the names of folders. Ibis compiles the questions to Spar
 questions need is cached by Spark. Rows come back as Arrow; `sql` hands them on by DuckDB.
 
 What it promises: the same rows as DuckDB gives (test: tests/fleet). The executors run Spark's own
-code only: no Python, and nothing of dashcam, is needed there. A lost executor's rows are calculated
+code only: no Python, and nothing of dashcam, is needed there, but for tables of captures themselves
+(`source`). A lost executor's rows are calculated
 again, by Spark. A session that was passed in keeps running, and its own settings are not changed.
 
 What is missing on purpose: settings. Memory, cores and credentials are Spark's:
@@ -28,15 +29,16 @@ import pyarrow as pa
 from ibis.backends.pyspark import Backend
 from pyspark.errors import AnalysisException, PySparkException
 
-from dashcam._fleet.rows import schema
-from dashcam._fleet.tables import indexing, places
-from dashcam._fleet.tables.engine import STORED, Engine, EngineError, QueryError
+from dashcam._fleet.rows import schema, spooling
+from dashcam._fleet.tables import indexing, places, source
+from dashcam._fleet.tables.engine import RAW, STORED, Engine, EngineError, QueryError, Refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA = "wanted Java 17 or newer in JAVA_HOME or PATH (Debian: openjdk-17-jre-headless), and a master that answers"
 # Of sessions that are started here. The user interface of Spark would listen on all addresses.
+EXECUTORS = "wanted dashcam and pyarrow in the Python of the executors (PYSPARK_PYTHON), and the captures' folder at the same path there"
 CONF = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 # Of each session that asks. The driver keeps the plans of the last thousand questions as text, which
 # are megabytes for some: the heap was full after some dozens, and the driver answered no more.
@@ -50,7 +52,10 @@ TYPES = {
 class Spark(Engine):
     """The fleet's tables in Spark."""
 
-    def __init__(self, given: str | SparkSession, source: indexing.Source) -> None:
+    dialect = "spark"
+    has_schemas = False
+
+    def __init__(self, given: str | SparkSession, asked: indexing.Source) -> None:
         self.kept: list[DataFrame] = []
         self.own: SparkSession | None = None
         with _reported(f"; {JAVA}"):
@@ -62,12 +67,15 @@ class Spark(Engine):
             _Exact.register_options()
             self.backend: Backend = _Exact().connect(self.session)
             for table in schema.TABLES:
-                self._stored(table, source).createOrReplaceTempView(STORED + table.name)
-            if source.live is not None:
-                self.session.createDataFrame(indexing.live_rows(source.live)).createOrReplaceTempView(STORED + "live")
+                self._stored(table, asked).createOrReplaceTempView(STORED + table.name)
+            if asked.live is not None:
+                self.session.createDataFrame(indexing.live_rows(asked.live)).createOrReplaceTempView(STORED + "live")
+
+    def table(self, name: str) -> ir.Table:
+        return self.backend.table(name)
 
     def stored(self, name: str) -> ir.Table:
-        return self.backend.table(STORED + name)
+        return self.table(STORED + name)
 
     def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
         with _reported():
@@ -95,6 +103,27 @@ class Spark(Engine):
         with _reported():
             try:
                 rows = self.session.sql(query).toArrow()
+    def read(self, tables: list[str], captures: list[spooling.Captured], **options: Any) -> list[Refusal]:
+        own = {captured.origin[0]: captured.file for captured in captures}
+        refused: list[Refusal] = []
+        with _reported(f"; {EXECUTORS}"):
+            self.session.dataSource.register(source.Captures)
+            for table in tables:
+                reader = self.session.read.format(source.FORMAT).options(**source.options(table, captures, **options))
+                # Read once: what was refused is known before the question.
+                rows = reader.load().cache()
+                self.kept.append(rows)
+                is_refused = rows[source.REFUSED].isNotNull()
+                found = rows.filter(is_refused).select(spooling.ORIGIN[0], source.REFUSED).toArrow().to_pylist()
+                refused += [Refusal(own[row[spooling.ORIGIN[0]]].uri, own[row[spooling.ORIGIN[0]]].bytes, row[source.REFUSED]) for row in found]
+                rows.filter(~is_refused).drop(source.REFUSED).createOrReplaceTempView(RAW + table)
+        return refused
+
+    def given(self, name: str, rows: pa.Table) -> ir.Table:
+        with _reported():
+            self.session.createDataFrame(rows).createOrReplaceTempView(name)
+            return self.backend.table(name)
+
             except PySparkException as error:
                 raise QueryError(_first_line(error)) from None
         connection = duckdb.connect(":memory:")
@@ -109,12 +138,12 @@ class Spark(Engine):
             self.own.stop()
             self.own = None
 
-    def _stored(self, table: schema.Table, source: indexing.Source) -> DataFrame:
+    def _stored(self, table: schema.Table, asked: indexing.Source) -> DataFrame:
         """A table as it is stored; without files it has no rows."""
         columns = table.columns + (() if table is schema.REFUSED else schema.FOLDERS)
         names = ", ".join(f"`{column.name}` {TYPES[column.type]}" for column in columns)
         try:
-            found = self.session.read.schema(names).parquet(f"{places.uri(source.tables)}/{table.name}")
+            found = self.session.read.schema(names).parquet(f"{places.uri(asked.tables)}/{table.name}")
             # Spark Connect looks for the folder only now.
             found.columns  # noqa: B018
             return found
