@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,3 +65,11 @@ def test_tables_of_captures_are_joined_with_others_and_refused_ones_are_rows(sim
 def test_a_table_of_captures_is_an_expression(simulated: Both) -> None:
     found = [fleet.raw("waits").duration_ns.sum().to_pyarrow().as_py() for fleet in (simulated.spark, simulated.duckdb)]
     assert found[0] == found[1] > 0
+
+
+def test_a_query_that_creates_a_table_leaves_nothing_in_the_working_folder(both: Both) -> None:
+    before = set(os.listdir())
+    both.spark.sql("create table left_behind using parquet as select 1 as one")
+    assert set(os.listdir()) == before
+    both.spark.sql("drop table left_behind")
+    assert Path(both.spark._engine.session.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) != Path("spark-warehouse").absolute()

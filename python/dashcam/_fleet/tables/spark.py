@@ -19,6 +19,7 @@ What is missing on purpose: settings. Memory, cores and credentials are Spark's:
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA = "wanted Java 17 or newer in JAVA_HOME or PATH (Debian: openjdk-17-jre-headless), and a master that answers"
-# Of sessions that are started here. The user interface of Spark would listen on all addresses.
 EXECUTORS = "wanted dashcam and pyarrow in the Python of the executors (PYSPARK_PYTHON), and the captures' folder at the same path there"
+# Of sessions that are started here. The user interface of Spark would listen on all addresses.
 CONF = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+WAREHOUSE = "spark.sql.warehouse.dir"
 # Of each session that asks. The driver keeps the plans of the last thousand questions as text, which
 # are megabytes for some: the heap was full after some dozens, and the driver answered no more.
 PLAN_TEXT = ("spark.sql.maxPlanStringLength", "16384")
@@ -58,9 +60,11 @@ class Spark(Engine):
     def __init__(self, given: str | SparkSession, asked: indexing.Source) -> None:
         self.kept: list[DataFrame] = []
         self.own: SparkSession | None = None
+        self.warehouse = tempfile.TemporaryDirectory(prefix="dashcam-warehouse-")
+        """Where a session that is started here writes tables that a query creates."""
         with _reported(f"; {JAVA}"):
             if isinstance(given, str):
-                given, is_new = _started(given)
+                given, is_new = _started(given, self.warehouse.name)
                 self.own = given if is_new else None
         with _reported():
             self.session = _apart(given)
@@ -99,10 +103,6 @@ class Spark(Engine):
         # Rows have no order there: those of a lost machine are calculated again.
         return self.keep(name, kept.mutate(**{column: ibis.row_number().over(order_by=key)}))
 
-    def sql(self, query: str) -> duckdb.DuckDBPyConnection:
-        with _reported():
-            try:
-                rows = self.session.sql(query).toArrow()
     def read(self, tables: list[str], captures: list[spooling.Captured], **options: Any) -> list[Refusal]:
         own = {captured.origin[0]: captured.file for captured in captures}
         refused: list[Refusal] = []
@@ -124,19 +124,31 @@ class Spark(Engine):
             self.session.createDataFrame(rows).createOrReplaceTempView(name)
             return self.backend.table(name)
 
+    def sql(self, query: str) -> duckdb.DuckDBPyConnection:
+        with _reported():
+            try:
+                rows = self.session.sql(query).toArrow()
             except PySparkException as error:
                 raise QueryError(_first_line(error)) from None
+        if not rows.column_names:
+            # Of a statement that is no question.
+            rows = pa.table({"result": pa.array([], pa.string())})
         connection = duckdb.connect(":memory:")
         connection.register("answer", rows)
         return connection.execute("SELECT * FROM answer")
 
     def close(self) -> None:
-        for rows in self.kept:
-            rows.unpersist()
+        from py4j.protocol import Py4JError
+
+        # Another owner may have ended the session, and all that it kept.
+        with contextlib.suppress(Py4JError, PySparkException):
+            for rows in self.kept:
+                rows.unpersist()
         self.kept.clear()
         if self.own is not None:
             self.own.stop()
             self.own = None
+        self.warehouse.cleanup()
 
     def _stored(self, table: schema.Table, asked: indexing.Source) -> DataFrame:
         """A table as it is stored; without files it has no rows."""
@@ -174,8 +186,9 @@ class _Exact(Backend):  # type: ignore[misc]
         return expr.__pyarrow_result__(found.cast(table.schema().to_pyarrow()))
 
 
-def _started(name: str) -> tuple[SparkSession, bool]:
+def _started(name: str, warehouse: str) -> tuple[SparkSession, bool]:
     """The session of a master, and whether it is new: a process can have only one application."""
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("dashcam fleet")
@@ -186,6 +199,9 @@ def _started(name: str) -> tuple[SparkSession, bool]:
         builder = builder.master("local[*]" if name == "local-spark" else name)
     for key, value in CONF.items():
         builder = builder.config(key, value)
+    if is_new and not SparkConf().contains(WAREHOUSE):
+        # Else `spark-warehouse` in the current folder.
+        builder = builder.config(WAREHOUSE, warehouse)
     return builder.getOrCreate(), is_new
 
 
