@@ -81,7 +81,7 @@ def test_a_capture_that_takes_too_much_is_refused_and_leaves_nothing(folder: Pat
     spool.mkdir()
     [late] = spooling.spooled([captured], ["waits"], spool, limits=children.Limits(seconds=0.0))
     [large] = spooling.spooled([captured], ["waits"], spool, limits=children.Limits(memory=1 << 20))
-    assert late.why == "was not read in 0 s" and large.why is not None and "memory" in large.why
+    assert late.why == "was not read in 0 s of CPU time" and large.why is not None and "memory" in large.why
     assert list(spool.iterdir()) == []
 
 

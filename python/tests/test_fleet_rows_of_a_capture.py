@@ -120,10 +120,23 @@ def test_hostile_text_is_bounded_and_stays_text(tmp_path: Path) -> None:
     json.dumps(capture, default=str).encode("utf-8")
 
 
+def test_a_file_has_its_cpu_time_on_a_crowded_machine() -> None:
+    used, clock = [5.0], [100.0]
+    deadline = children.Deadline(lambda: used[0], 60.0, lambda: clock[0])
+    assert deadline.left_s() == 60.0
+    # It had no CPU all the while.
+    used[0], clock[0] = 6.0, 300.0
+    assert deadline.left_s() == 59.0
+    used[0] = 65.0
+    assert deadline.left_s() == 0.0
+    used[0], clock[0] = 6.0, 700.0
+    assert deadline.left_s() == 0.0
+
+
 def test_a_file_that_takes_too_much_memory_or_time_is_refused(sleeper: Path) -> None:
     files = [children.File(sleeper, "one.dashcam", sleeper.stat().st_size)]
     [judged] = children.judge(files, jobs=1, limits=children.Limits(seconds=0.0))
-    assert judged.rows["refused"].to_pylist()[0]["why"] == "was not read in 0 s"
+    assert judged.rows["refused"].to_pylist()[0]["why"] == "was not read in 0 s of CPU time"
     # Less than the libraries have already: the first allocation fails.
     [judged] = children.judge(files, jobs=1, limits=children.Limits(memory=1 << 20))
     why = judged.rows["refused"].to_pylist()[0]["why"]

@@ -107,8 +107,8 @@ fn may_be_unseen(cause: Cause) -> bool {
 /// the other's work: one event with many victims, reported once, as what the other did. A holder
 /// that is no such request (a background thread, another route) is the culprit of a gil-wait. If a
 /// holder itself waited for a lock for most of the time, in C code that keeps the GIL, it did not
-/// delay the others by its own work: all wait for that lock then. A holder keeps the GIL, too, while
-/// it waits for a page: what it did is what took most of its time.
+/// delay the others by its own work: all wait for that lock then. A holder that waits for a page
+/// keeps the GIL, too: what it did is what took most of its time.
 fn join_sibling(
     cx: &Context<'_>,
     requests: &Requests<'_>,

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -31,14 +31,17 @@ import pyarrow as pa
 
 from dashcam._fleet.rows import judging
 
-# Time for one file. The slowest of 140 captures of services took 0.5 s.
+# CPU time for one file. The slowest of 140 captures of services took 0.5 s.
 SECONDS_MAX = 60.0
+# A file may take so many times its CPU time, where a machine has other work or a slow disk. What is
+# refused should depend on the file.
+CROWDING_MAX = 10
 # Address space of a child. A capture costs up to seven times its size, 64 MiB at most; the
 # libraries that are loaded reserve about 1 GiB.
 MEMORY_BYTES_MAX = 4 << 30
 # Children at once; more are asked for explicitly.
 JOBS_MAX = 4
-# Time in which a child has loaded its libraries.
+# CPU time in which a child has loaded its libraries.
 START_SECONDS_MAX = 120.0
 # The current folder is not searched for modules; this package's folder is.
 CODE = """\
@@ -55,6 +58,7 @@ class Limits(NamedTuple):
 
     bytes_max: int = judging.FILE_BYTES_MAX
     seconds: float = SECONDS_MAX
+    """Of CPU time; on the clock `CROWDING_MAX` times as much."""
     memory: int = MEMORY_BYTES_MAX
 
 
@@ -129,6 +133,27 @@ class Children(AbstractContextManager["Children"]):
                 child.end()
 
 
+class Deadline:
+    """When a process has had its time for a file."""
+
+    def __init__(self, used: Callable[[], float], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.used, self.clock = used, clock
+        self.until = used() + seconds, clock() + CROWDING_MAX * seconds
+
+    def left_s(self) -> float:
+        """For so long it need not be asked again; 0: it is over."""
+        return max(0.0, min(self.until[0] - self.used(), self.until[1] - self.clock()))
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process; 0 of one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Child:
     """A process that judges files."""
 
@@ -140,7 +165,7 @@ class Child:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.pending = b""
         try:
-            self._head(time.monotonic() + START_SECONDS_MAX)
+            self._head(self._deadline(START_SECONDS_MAX))
         except (TimeoutError, EOFError):
             self.end()
             raise ChildError(f"a process that judges captures did not start: {sys.executable}") from None
@@ -157,7 +182,7 @@ class Child:
     def answered(self, file: File, limits: Limits, words: dict[str, Any]) -> tuple[dict[str, Any], judging.Rows]:
         """The answer to a request about a file, and the rows with it. Raises Refused, as `ask`."""
         request = {"path": str(file.path), "uri": file.uri, "bytes_max": limits.bytes_max, **words}
-        deadline = time.monotonic() + limits.seconds
+        deadline = self._deadline(limits.seconds)
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -168,7 +193,7 @@ class Child:
             return head, {name: self._table(size, deadline) for name, size in head.get("tables", {}).items()}
         except TimeoutError:
             self.end()
-            raise judging.Refused(f"was not read in {limits.seconds:g} s") from None
+            raise judging.Refused(f"was not read in {limits.seconds:g} s of CPU time") from None
         except (EOFError, OSError):
             self.end()
             raise judging.Refused(self._how_it_ended()) from None
@@ -184,12 +209,15 @@ class Child:
                 except BrokenPipeError:
                     pass
 
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(lambda: cpu_seconds(self.process.pid), seconds)
+
     def _how_it_ended(self) -> str:
         code = self.process.returncode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return f"ended the process that read it ({how}; memory is limited to {self.memory >> 20} MiB)"
 
-    def _head(self, deadline: float) -> dict[str, Any]:
+    def _head(self, deadline: Deadline) -> dict[str, Any]:
         while b"\n" not in self.pending:
             if len(self.pending) > HEAD_BYTES_MAX:
                 raise EOFError
@@ -198,7 +226,7 @@ class Child:
         head: dict[str, Any] = json.loads(line)
         return head
 
-    def _table(self, size: int, deadline: float) -> pa.Table:
+    def _table(self, size: int, deadline: Deadline) -> pa.Table:
         parts = [self.pending]
         known = len(self.pending)
         while known < size:
@@ -208,13 +236,14 @@ class Child:
         stream, self.pending = whole[:size], whole[size:]
         return pa.ipc.open_stream(stream).read_all()
 
-    def _read(self, deadline: float) -> bytes:
+    def _read(self, deadline: Deadline) -> bytes:
         """What the child has written next. Raises TimeoutError, EOFError."""
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
-            if not ready.select(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError
+            while not ready.select(deadline.left_s()):
+                if not deadline.left_s():
+                    raise TimeoutError
         part = os.read(self.process.stdout.fileno(), 1 << 20)
         if not part:
             # Its exit status is there when its end of the pipe is gone, or soon after.
