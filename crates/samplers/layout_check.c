@@ -108,6 +108,9 @@ static void frames(void) {
 #if PY_VERSION_HEX >= 0x030B0000
     show("frame_previous", offsetof(_PyInterpreterFrame, previous));
     show("frame_owner", offsetof(_PyInterpreterFrame, owner));
+    show("frame_object", offsetof(_PyInterpreterFrame, frame_obj));
+    show("frame_object_frame", offsetof(PyFrameObject, f_frame));
+    show("frame_object_data", offsetof(PyFrameObject, _f_frame_data));
     show("frame_locals", offsetof(_PyInterpreterFrame, localsplus));
     show("frame_value_stack", -1);
     show("frame_blocks", -1);
@@ -116,6 +119,9 @@ static void frames(void) {
 #else
     show("frame_previous", offsetof(PyFrameObject, f_back));
     show("frame_owner", -1);
+    show("frame_object", -1);
+    show("frame_object_frame", -1);
+    show("frame_object_data", -1);
     show("frame_locals", offsetof(PyFrameObject, f_localsplus));
     show("frame_value_stack", offsetof(PyFrameObject, f_valuestack));
     show("frame_blocks", offsetof(PyFrameObject, f_blockstack));

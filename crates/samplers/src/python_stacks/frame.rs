@@ -10,6 +10,8 @@
 use super::layout::Layout;
 use super::words::{int_at, word_at};
 
+/// The owner byte of a function's frame in the thread's chunks.
+pub(super) const OWNED_BY_THREAD: u8 = 0;
 /// The owner byte of an entry trampoline on the C stack, which is not a frame of the program
 /// (3.12+), and of the sentinel that ends a stack (3.15+). 3.14 has one more for the C stack.
 pub(super) const OWNED_BY_INTERPRETER: u8 = 3;

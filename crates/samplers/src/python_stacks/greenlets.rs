@@ -40,8 +40,6 @@ const STACK: usize = 7;
 const FRAME: usize = 13;
 const MORE_BEFORE_311: usize = 2;
 const MEMORY_WORDS: usize = 16;
-/// A frame object -> its frame (from 3.11 on; before, it is one).
-const OBJECT_FRAME: usize = 24;
 const MOST_FRAMES: usize = 512;
 const FRAME_HEAD: usize = 128;
 
@@ -87,7 +85,7 @@ impl PythonStacks {
             frames: Vec::new(),
         };
         let mut next = match self.layout.has_chunks() && object != 0 {
-            true => self.mem.word(object.wrapping_add(OBJECT_FRAME)).unwrap_or(0),
+            true => self.mem.word(object.wrapping_add(self.layout.frame_object_frame)).unwrap_or(0),
             false => object,
         };
         while next != 0 && chain.frames.len() < MOST_FRAMES {

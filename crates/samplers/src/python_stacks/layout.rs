@@ -81,6 +81,13 @@ layout! {
     frame_previous,
     /// Frame -> one byte: thread, generator, frame object or C stack (from 3.11).
     frame_owner,
+    /// Frame -> its frame object, 0 where nothing asked for it (from 3.11).
+    frame_object,
+    /// Frame object -> its frame (from 3.11).
+    frame_object_frame,
+    /// Frame object -> room for a copy of its frame, unused while that frame is on a stack (from
+    /// 3.11).
+    frame_object_data,
     /// Frame -> locals, cells, free variables, then the value stack.
     frame_locals,
     /// Frame -> pointer to the first value-stack word (up to 3.10).

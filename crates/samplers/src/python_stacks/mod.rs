@@ -39,6 +39,7 @@ mod blocks;
 mod by_hand;
 mod chain;
 mod codes;
+mod cut_stacks;
 mod enders;
 mod exits;
 mod frame;

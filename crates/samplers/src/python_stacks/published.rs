@@ -194,7 +194,8 @@ fn check_sizes(words: &Words, at: &Sections, layout: &Layout) -> Result<(), Unsu
     let thread = [l.thread_next, l.thread_frame, l.thread_ident, l.thread_native];
     let thread = [&thread[..], &[l.thread_chunk, l.thread_chunk_top, base_frame]].concat();
     let frame = [l.frame_code, l.frame_function, l.frame_previous, l.frame_instruction];
-    let frame = [&frame[..], &[l.frame_owner, l.frame_top, l.frame_locals]].concat();
+    let frame =
+        [&frame[..], &[l.frame_owner, l.frame_object, l.frame_top, l.frame_locals]].concat();
     let code = [l.code_file, l.code_name, l.code_qualname, l.code_lines, l.code_first_line];
     let unpublished = [l.code_stack_size, l.code_locals, l.code_exceptions, l.code_names];
     let code = [&code[..], &unpublished, &[l.code_first_traceable, l.code_instructions]].concat();
@@ -261,6 +262,7 @@ fn published_offsets(words: &Words, at: &Sections, table: &Layout) -> Layout {
     let interpreters = words.get(RUNTIME_INTERPRETERS);
     let gil = words.get(at.gc + 5);
     let previous = words.get(at.frame + 1);
+    let instruction = words.get(at.frame + 3);
     let flags = words.or(at.object, 5, table.type_flags);
     Layout {
         runtime_interpreters: interpreters,
@@ -281,7 +283,8 @@ fn published_offsets(words: &Words, at: &Sections, table: &Layout) -> Layout {
         frame_previous: previous,
         frame_code: words.get(at.frame + 2),
         frame_function: moved(previous, table.frame_previous, table.frame_function),
-        frame_instruction: words.get(at.frame + 3),
+        frame_instruction: instruction,
+        frame_object: moved(instruction, table.frame_instruction, table.frame_object),
         frame_locals: words.get(at.frame + 4),
         frame_owner: words.get(at.frame + 5),
         frame_top: words.or(at.stack_pointer, 0, table.frame_top),
@@ -414,6 +417,8 @@ mod tests {
             thread_ident: table().thread_ident - 8,
             thread_chunk: table().thread_chunk + 16,
             thread_chunk_top: table().thread_chunk_top + 16,
+            frame_instruction: table().frame_instruction + 8,
+            frame_object: table().frame_object + 8,
             frame_owner: table().frame_owner + 2,
             frame_top: table().frame_top + 8,
             frame_locals: table().frame_locals + 8,

@@ -16,12 +16,14 @@
 //! objects are chained through the same pointer in CPython's free list, which looks like a stack at
 //! rest: their reference count of zero shows that they are freed. From 3.15 on a stack ends in a
 //! sentinel inside the thread state, a greenlet's in the trampoline that it began with: a chain
-//! that ends in a frame of the program was read while it changed.
+//! that ends in a frame of the program was read while it changed, unless greenlet cut it there (see
+//! `cut_stacks`).
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `frame::settle` computes how much of it two walks agree on. What is missing
 //! on purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
 
+use super::cut_stacks::is_cut_by_greenlet;
 use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD, GENERATORS_OBJECT, OWNED_BY_GENERATOR};
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
@@ -112,8 +114,8 @@ impl Walker {
             let address = next.wrapping_add(layout.cframe_frame);
             next = mem.word(address).map_err(|_| Torn("C frame gone"))?;
         }
-        // A thread that runs no Python code may have no chunk.
-        if layout.has_chunks() && next != self.sentinel {
+        // A thread that runs no Python code may have no chunk, as a greenlet before its first call.
+        if layout.has_chunks() && next != 0 && next != self.sentinel {
             let chunk = word_at(head, layout.thread_chunk);
             let top = word_at(head, layout.thread_chunk_top);
             self.copy_newest(mem, chunk, top)?;
@@ -214,11 +216,20 @@ impl Walker {
                 return Err(Torn("chain without an end"));
             }
         }
-        let ends_in_frame = self.links.last().is_some_and(Link::is_frame);
-        match ends_in_frame && self.sentinel != 0 && !self.truncated {
-            true => Err(Torn("stack without its end")),
-            false => Ok(()),
+        let end = self.links.last().filter(|link| link.is_frame() && self.sentinel != 0);
+        match end {
+            Some(end) if !self.truncated && !self.is_whole(mem, layout, end) => {
+                Err(Torn("stack without its end"))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Whether nothing is missing outside of `outermost`, a frame of the program without a caller.
+    fn is_whole(&self, mem: &Reader, layout: &Layout, outermost: &Link) -> bool {
+        let field = outermost.address.wrapping_add(layout.frame_object);
+        let object = self.words(mem, field, 1).and_then(|words| words.first().copied());
+        object.is_some_and(|object| is_cut_by_greenlet(mem, layout, outermost, object))
     }
 
     /// The kept stack, when the last walk found it unchanged: then `frames` is empty until

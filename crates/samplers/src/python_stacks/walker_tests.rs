@@ -1,6 +1,6 @@
 //! Stacks of 3.14 and 3.15 in the test's own memory: tagged references, trampolines, the sentinel.
 
-use super::super::frame::OWNED_BY_INTERPRETER;
+use super::super::frame::{OWNED_BY_INTERPRETER, OWNED_BY_THREAD};
 use super::*;
 
 const V3_14: u32 = 0x030e_0af0;
@@ -163,12 +163,56 @@ fn a_greenlets_stack_ends_in_its_trampoline() {
     }
 }
 
+/// What greenlet makes of a stack to switch away from it: the outermost frame has no caller, and
+/// its frame object has the address that was there.
+fn cut_by_greenlet(owner: u8) -> (Thread, usize, Vec<usize>) {
+    let mut thread = Thread::new(V3_15);
+    let outer = thread.call(CODES[0], 0);
+    thread.call(CODES[1], outer);
+    let mut object = vec![0; FRAME];
+    put(&mut object, thread.layout.frame_object_frame, outer);
+    put(&mut object, thread.layout.frame_object_data, at(&thread.trampoline));
+    let (layout, start) = (thread.layout, CHUNK_HEAD / 8);
+    let frame = &mut thread.chunk[start..start + FRAME];
+    fill(&layout, frame, CODES[0], owner, 0);
+    put(frame, layout.frame_object, at(&object));
+    (thread, outer, object)
+}
+
+#[test]
+fn a_stack_that_greenlet_switches_away_from_is_whole() {
+    let (thread, _, _object) = cut_by_greenlet(OWNED_BY_THREAD);
+    assert_eq!(thread.walk(&mut walker()), Ok(vec![(CODES[1], 24), (CODES[0], 24)]));
+}
+
+/// Memory of a frame that was left, or that greenlet never cut: its object names another frame,
+/// has no link, or is none. A generator without a caller may have yielded.
+#[test]
+fn a_stack_that_greenlet_did_not_cut_is_torn() {
+    let torn = |thread: &Thread| thread.walk(&mut walker()) == Err(Torn("stack without its end"));
+    let (thread, outer, mut object) = cut_by_greenlet(OWNED_BY_THREAD);
+    put(&mut object, thread.layout.frame_object_frame, outer + FRAME * 8);
+    assert!(torn(&thread), "another frame's object");
+    let (thread, _, mut object) = cut_by_greenlet(OWNED_BY_THREAD);
+    put(&mut object, thread.layout.frame_object_data, 0);
+    assert!(torn(&thread), "an object without a link");
+    let (mut thread, _, _object) = cut_by_greenlet(OWNED_BY_THREAD);
+    put(&mut thread.chunk[CHUNK_HEAD / 8..], thread.layout.frame_object, 0);
+    assert!(torn(&thread), "a frame without an object");
+    let (thread, _, _object) = cut_by_greenlet(OWNED_BY_GENERATOR);
+    assert!(torn(&thread), "a generator's frame");
+}
+
+/// The innermost frame is the sentinel, or none: a greenlet that has called nothing yet.
 #[test]
 fn a_thread_of_3_15_without_python_code_has_no_frames_and_needs_no_chunk() {
     let mut thread = Thread::new(V3_15);
-    thread.enter(at(&thread.sentinel));
     put(&mut thread.state, thread.layout.thread_chunk, 0);
-    assert_eq!(thread.walk(&mut walker()), Ok(Vec::new()));
+    for innermost in [at(&thread.sentinel), 0] {
+        thread.enter(innermost);
+        put(&mut thread.state, thread.layout.thread_chunk_top, 0);
+        assert_eq!(thread.walk(&mut walker()), Ok(Vec::new()));
+    }
 }
 
 /// The next sample compares the words as they are, tags included.
