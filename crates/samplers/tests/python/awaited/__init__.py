@@ -1,0 +1,1 @@
+"""The parts of awaits.py: what a suspended task awaits."""
