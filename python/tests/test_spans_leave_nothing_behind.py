@@ -129,7 +129,7 @@ for make in (never_entered, entered, bound, late, decorated):
 def test_code_that_runs_inside_of_a_span_may_do_what_it_likes(bench: Bench) -> None:
     result = bench.python("""
         import contextlib, dashcam, gc, threading
-        dashcam.start()
+        dashcam.start(memory="8MiB")  # whole from the start
         class Nested:
             def __str__(self):
                 with dashcam.request("inner", again="x"), dashcam.span("inner", v=[1]):
@@ -184,7 +184,7 @@ def test_generators_coroutines_threads_and_forks_keep_their_spans(bench: Bench) 
     result = bench.python("""
         import asyncio, contextvars, dashcam, os, sys, threading
         from dashcam import _native
-        dashcam.start()
+        dashcam.start(memory="8MiB")  # whole from the start
         def steps():
             with dashcam.request("generator") as request, dashcam.span("generator"):
                 yield request.id

@@ -14,4 +14,4 @@ pub const TAKING_NS: u64 = 10_000_000_000;
 /// The largest number of bytes of an answer; families beyond are left out and counted.
 pub const MOST_BYTES: usize = 8 << 20;
 /// Time until a port in use is tried again.
-pub const AGAIN_NS: u64 = 5_000_000_000;
+pub const AGAIN_NS: u64 = 2_000_000_000;
