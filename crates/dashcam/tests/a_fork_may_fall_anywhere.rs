@@ -15,10 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Every how many allocations a fork comes in the processes of a part, of which there are two: one
-/// forks at every second of these places, one at the others. `DASHCAM_FORK_PARTS` sets how many
-/// parts run (default 1; the live lane runs all), each at other allocations. `DASHCAM_THREAD_FORKS`
-/// sets how many forks come while threads begin.
+/// Every how many allocations a fork comes, and how many processes share that. `DASHCAM_FORK_PARTS`
+/// sets how many of them run (default 1; the live lane runs all). `DASHCAM_THREAD_FORKS` sets how
+/// many forks come while threads begin.
 const EVERY: u64 = 97;
 const PARTS: u64 = 4;
 
@@ -77,9 +76,9 @@ unsafe impl GlobalAlloc for Stopping {
 static STOPPING: Stopping = Stopping {
     on: AtomicBool::new(false),
     count: AtomicU64::new(0),
-    every: AtomicU64::new(2 * EVERY),
+    every: AtomicU64::new(EVERY),
     at: AtomicU64::new(0),
-    most: AtomicU64::new(15),
+    most: AtomicU64::new(30),
     wanted: AtomicU64::new(0),
     done: AtomicU64::new(0),
 };
@@ -181,17 +180,17 @@ fn while_forks_come(body: impl FnOnce()) -> (i32, u64) {
     forker.join().expect("no panic")
 }
 
-/// A life in which all is done for the first time, some of it again. `turn`: 0 or 1.
-fn life(part: u64, turn: u64) -> i32 {
+/// A life in which all is done for the first time, some of it again.
+fn life(part: u64) -> i32 {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let at = receiver.local_addr().expect("bound");
     std::env::set_var("DASHCAM_STATSD", format!("udp://{at}"));
     // Nobody listens there: it is refused at once.
     std::env::set_var("DASHCAM_OTLP", "http://127.0.0.1:1");
-    STOPPING.at.store(part * EVERY / PARTS + turn * EVERY, Ordering::Relaxed);
+    STOPPING.at.store(part * EVERY / PARTS, Ordering::Relaxed);
     let mut failed = 0;
     let (bad, forked) = while_forks_come(|| {
-        for round in 0..3 {
+        for round in 0..2 {
             dashcam::start(config()).expect("starts");
             for n in 0..40 {
                 failed = failed.max(work());
@@ -214,22 +213,13 @@ fn life(part: u64, turn: u64) -> i32 {
 // Each test is a process of its own (nextest): a child must not be forked while the harness begins
 // a thread for another test, or the standard library begins none in it.
 
-fn lives(turn: u64) {
-    let folder = folder();
-    for part in 0..testkit::count("DASHCAM_FORK_PARTS", 1).min(PARTS) {
-        assert_eq!(testkit::in_a_child(|| life(part, turn)), 0, "part {part}");
-    }
-    testkit::remove(folder);
-}
-
 #[test]
 fn a_child_forked_anywhere_starts_records_saves_and_stops() {
-    lives(0);
-}
-
-#[test]
-fn a_child_forked_at_the_places_between_these_does_so_too() {
-    lives(1);
+    let folder = folder();
+    for part in 0..testkit::count("DASHCAM_FORK_PARTS", 1).min(PARTS) {
+        assert_eq!(testkit::in_a_child(|| life(part)), 0, "part {part}");
+    }
+    testkit::remove(folder);
 }
 
 /// Threads of Rust's take a lock of the standard library when they begin, and allocate while they

@@ -146,6 +146,28 @@ fn a_thread_that_asks_again_when_its_time_is_up_waits_once() {
     }
 }
 
+#[test]
+fn one_that_still_asks_in_slices_at_the_end_may_yet_get_its_notice() {
+    let mut made = in_slices(true, true);
+    made.meta.to_ns = BEGIN + 1950 * MS;
+    let stack = made.samples[&7][0].stack;
+    let mut open = made::request(98, 8, BEGIN + 1600 * MS, 0);
+    open.end_ns = None;
+    made.requests.push(open);
+    let slices: Vec<(u64, u64)> = (16..19).map(|i| (i * 100, i * 100 + 99)).collect();
+    off(&mut made, 8, &[&slices[..], &[(1900, 1950)]].concat());
+    let looks: Vec<_> = (80..97).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
+    seen(&mut made, 8, &looks);
+    for look in made.samples.get_mut(&8).expect("seen") {
+        let at = (look.t_ns - BEGIN) / MS;
+        look.timeout_ns = BEGIN + (at / 100 * 100 + 99) * MS - look.t_ns;
+        look.target = 8192;
+    }
+    let verdict = judge(&made);
+    let causes: Vec<_> = verdict.findings.iter().map(|f| f.cause.text()).collect();
+    assert_eq!((verdict.slow, &causes[..]), (2, &["lock-wait"][..]), "{}", to_text(&verdict));
+}
+
 /// Thread 7 waits 99 ms in vain in a library, and then 380 ms until notice comes: in another line
 /// of its function that waits, if `elsewhere`.
 fn in_two_calls(switches: bool, elsewhere: bool) -> Capture {
