@@ -36,6 +36,8 @@ SECONDS_MAX = 60.0
 # A file may take so many times its CPU time, where a machine has other work or a slow disk. What is
 # refused should depend on the file.
 CROWDING_MAX = 10
+# A process that waits with little of its time left is asked no more often.
+LEAST_S = 0.1
 # Address space of a child. A capture costs up to seven times its size, 64 MiB at most; the
 # libraries that are loaded reserve about 1 GiB.
 MEMORY_BYTES_MAX = 4 << 30
@@ -142,7 +144,8 @@ class Deadline:
 
     def left_s(self) -> float:
         """For so long it need not be asked again; 0: it is over."""
-        return max(0.0, min(self.until[0] - self.used(), self.until[1] - self.clock()))
+        left = min(self.until[0] - self.used(), self.until[1] - self.clock())
+        return max(LEAST_S, left) if left > 0 else 0.0
 
 
 def cpu_seconds(pid: int) -> float:
@@ -241,8 +244,8 @@ class Child:
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
-            while not ready.select(deadline.left_s()):
-                if not deadline.left_s():
+            while not ready.select(left := deadline.left_s()):
+                if not left:
                     raise TimeoutError
         part = os.read(self.process.stdout.fileno(), 1 << 20)
         if not part:

@@ -1,7 +1,7 @@
 """The user's cache: tables of folders of captures that are asked about without `index`.
 
-How it works: each folder of captures has one of tables, named by a hash of its path. Whoever uses it
-holds a shared lock on the folder itself, and renews its time of use. `bound` removes others while
+How it works: each folder of captures has one of tables, named by a hash of its path. A process that
+uses it has a shared lock on the folder itself, and renews its time of use. `bound` removes others while
 all of them are larger than `BYTES_MAX`, the one that was unused for the longest time first: it takes
 a lock that excludes users, without waiting, renames the folder and removes it.
 

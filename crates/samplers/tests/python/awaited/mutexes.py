@@ -45,7 +45,7 @@ async def locks():
                 await stack.enter_async_context(what)
             await asyncio.sleep(60)
 
-    async def told(what):
+    async def notified(what):
         async with what:
             await what.wait()
 
@@ -69,7 +69,7 @@ async def locks():
         await drop(holder)
         await drop(*waiters)
         assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
-        # Both wait for who holds it by hand; they are entering only.
+        # Both wait for the task that has it by hand; they are entering only.
         others = await parked(by_acquire(lock)), await parked(wants(made(lock)))
         assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
         await drop(*others)
@@ -80,7 +80,7 @@ async def locks():
         assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == id(holder), made
         await drop(waiter, holder, blocker)
         assert lib.probe_task_holding(word(lock), word(probe.asyncio_words()[0])) == 0, made
-    waits = [(told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
+    waits = [(notified(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
     for coroutine, kind in waits:
         task = await parked(coroutine)
         assert one(task).kind == kind, one(task)

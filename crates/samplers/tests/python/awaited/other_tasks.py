@@ -83,7 +83,7 @@ async def several():
 
 
 class TaskGroup:
-    """As anyio's: nothing but its tasks leads from who waits in its block to them."""
+    """As anyio's: nothing but its tasks leads from the task that waits in its block to them."""
 
     def __init__(self):
         self._tasks = set()
@@ -99,7 +99,7 @@ class TaskGroup:
 
 
 async def groups():
-    """Who waits for a notice in the block of a group that its own file opened waits for its tasks."""
+    """A task that waits for a notice in the block of a group that its own file opened waits for its tasks."""
 
     async def child():
         await asyncio.sleep(60)
