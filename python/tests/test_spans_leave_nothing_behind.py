@@ -55,6 +55,48 @@ assert not grown, grown
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("made", ["span", "request"])
+@pytest.mark.parametrize("end", ["del chain", "chain.set(itself=chain); del chain; gc.collect()"])
+def test_a_chain_of_any_length_is_released_without_recursion(bench: Bench, made: str, end: str) -> None:
+    result = bench.python(f"""
+import dashcam, gc
+gone = []
+class Last:
+    def __del__(self): gone.append(self)
+chain = dashcam.{made}("first", last=Last())
+for at in range(200_000): chain = dashcam.{made}("next", at="a %d" % at, chain=chain)
+{end}
+assert len(gone) == 1
+""")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_chain_is_whole_for_those_who_find_it_while_it_is_released(bench: Bench) -> None:
+    result = bench.python("""
+import dashcam, gc
+found, held = [], dashcam.span("held by others")
+held.set(chain=dashcam.span("behind it", odd=object()))
+class Odd:
+    def __del__(self):
+        found.extend(one for one in gc.get_objects() if type(one) is type(held) and one is not held)
+        found.extend(one.name for one in found[:])
+chain = dashcam.span("last", odd=object())
+for name in ("third", "second"): chain = dashcam.span(name, chain=chain)
+# Released in this order: the chain is taken off the first one before the program's code runs.
+chain = dashcam.span("first", chain=chain, held=held, odd=Odd())
+del chain
+assert sorted(found[-4:]) == ["behind it", "last", "second", "third"], found
+second = next(one for one in found if getattr(one, "name", "") == "second")
+with second: pass
+third = second.attributes["chain"]
+assert third.attributes["chain"].name == "last" and held.attributes["chain"].name == "behind it"
+del second, third, held
+found.clear()
+assert not [one for one in gc.get_objects() if type(one) is type(dashcam.span("x"))]
+""")
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_million_spans_take_no_memory_and_no_collection(bench: Bench) -> None:
     result = bench.python("""
         import dashcam, gc, tracemalloc

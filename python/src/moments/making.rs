@@ -59,12 +59,15 @@ unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
     // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         let moment = &*object.cast::<Moment>();
-        if moment.tracked.load(Ordering::Relaxed) {
-            moment.tracked.store(false, Ordering::Relaxed);
+        let is_tracked = moment.tracked.load(Ordering::Relaxed);
+        if is_tracked {
             ffi::PyObject_GC_UnTrack(object.cast());
         }
         if moment.count.get() > 0 {
             moment.drop_attributes();
+        }
+        if is_tracked {
+            moment.tracked.store(false, Ordering::Relaxed);
         }
         ffi::Py_XDECREF(moment.name.replace(null_mut()));
         // A span that was entered and never left: captures must not show it as open any more.

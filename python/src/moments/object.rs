@@ -55,8 +55,7 @@ pub(super) struct Moment {
     pub extra: Cell<u32>,
     /// The collector tracks it. Relaxed: read as a hint, or where no other thread has the object.
     pub tracked: AtomicBool,
-    /// The next one in the pool.
-    #[cfg(not(Py_GIL_DISABLED))]
+    /// The next one in the pool, or in a chain that is being released.
     next: Cell<*mut Moment>,
     /// Owned; exactly strs.
     pub keys: [Cell<*mut ffi::PyObject>; MAX_ATTRIBUTES],
@@ -71,6 +70,10 @@ impl Pooled for Moment {
         &self.next
     }
 }
+
+/// The type of spans, and that of requests.
+pub(super) static SPANS: Pool<Moment> = Pool::new();
+pub(super) static REQUESTS: Pool<Moment> = Pool::new();
 
 /// The difference between a span and a request.
 pub(super) trait Kind: 'static {
@@ -200,10 +203,32 @@ impl Moment {
         Ok(())
     }
 
-    /// Releases all attributes.
+    /// Releases all attributes. Of a chain of objects, each a value of the next, one after the
+    /// other: were each released by the one before it, a long chain would end the stack.
     ///
     /// Safety: the GIL is held, and the caller holds the object, or it is dead.
     pub unsafe fn drop_attributes(&self) {
+        // SAFETY: promised by the caller. Objects of the chain are held by it.
+        unsafe {
+            let mut chain = self.drop_into(null_mut());
+            while !chain.is_null() {
+                let one = &*chain;
+                let rest = one.next.replace(null_mut());
+                // While others were released, code of the program may have found it.
+                let is_last = ffi::Py_REFCNT(one.as_object()) == 1;
+                chain = if is_last { one.drop_into(rest) } else { rest };
+                ffi::Py_DECREF(one.as_object());
+            }
+        }
+    }
+
+    /// Releases all attributes, except for objects like this one to which nothing else refers: puts
+    /// them in front of `chain`, with their reference.
+    ///
+    /// Safety: as `drop_attributes`; what `chain` has is held by it.
+    unsafe fn drop_into(&self, mut chain: *mut Moment) -> *mut Moment {
+        // Only then a value is not plain.
+        let is_odd = self.tracked.load(Ordering::Relaxed);
         // SAFETY: promised by the caller; each field is cleared before its reference is released.
         unsafe {
             let count = alone(self.as_object(), || self.count.replace(0)) as usize;
@@ -211,8 +236,29 @@ impl Moment {
                 let empty = |field: &Cell<_>| field.replace(null_mut());
                 let (key, value) = alone(self.as_object(), || (empty(key), empty(value)));
                 ffi::Py_XDECREF(key);
-                ffi::Py_XDECREF(value);
+                if is_odd && is_last(value) {
+                    let value: *mut Moment = value.cast();
+                    (*value).next.set(chain);
+                    chain = value;
+                } else {
+                    ffi::Py_XDECREF(value);
+                }
             }
         }
+        chain
+    }
+}
+
+/// Whether it is a span or a request, by its last reference. It can be in no chain then, which has
+/// a reference of its own.
+///
+/// Safety: the GIL is held; NULL, or an object that the caller holds.
+unsafe fn is_last(value: *mut ffi::PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if value.is_null() || ffi::Py_REFCNT(value) != 1 {
+            return false;
+        }
+        [&SPANS, &REQUESTS].iter().any(|pool| pool.class.get() == ffi::Py_TYPE(value))
     }
 }

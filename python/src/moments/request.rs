@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 use recorder::Connection;
 
 use super::attributes;
-use super::object::{Kind, Moment};
+use super::object::{Kind, Moment, REQUESTS};
 use super::pool::Pool;
 use super::span::{with_attributes, with_kind};
 use crate::alone::alone;
@@ -22,15 +22,13 @@ use crate::unfinished;
 /// Requests.
 pub(super) struct Requests;
 
-static POOL: Pool<Moment> = Pool::new();
-
 impl Kind for Requests {
     const TYPE: &'static CStr = c"dashcam._native.Request";
     const NOUN: &'static str = "request";
 
     #[inline]
     fn pool() -> &'static Pool<Moment> {
-        &POOL
+        &REQUESTS
     }
 
     fn enter(py: Python<'_>, request: &Moment) -> Result<(), ()> {

@@ -11,7 +11,7 @@ use recorder::{Attribute, OpenPlace, Recorder};
 use super::attributes;
 use super::given::read;
 use super::held::Held;
-use super::object::{Kind, Moment};
+use super::object::{Kind, Moment, SPANS};
 use super::pool::Pool;
 use crate::alone::alone;
 use crate::call::{guarded, none, quietly};
@@ -21,15 +21,13 @@ use crate::process::recording;
 /// Spans.
 pub(super) struct Spans;
 
-static POOL: Pool<Moment> = Pool::new();
-
 impl Kind for Spans {
     const TYPE: &'static CStr = c"dashcam._native.Span";
     const NOUN: &'static str = "span";
 
     #[inline]
     fn pool() -> &'static Pool<Moment> {
-        &POOL
+        &SPANS
     }
 
     #[inline]
