@@ -174,3 +174,29 @@ def test_a_request_that_was_dropped_is_recorded_as_ended_and_the_next_one_is_its
     assert result.returncode == 0, result.stderr
     shown = bench.show(bench.folder / result.stdout.strip())
     assert {request["name"]: request["count"] for request in shown["requests"]} == {"GET /dropped": 1, "GET /next": 1}
+
+
+def test_the_type_of_an_error_is_recorded_before_the_program_can_rename_it(bench: Bench) -> None:
+    # The predicate is asked late for a request that was dropped: while the next one ends by an error.
+    result = bench.python("""
+        import pyarrow
+        import dashcam
+        from dashcam import _native as native
+        Kind = type("Kind%d" % 1, (Exception,), {})
+        def when(name, seconds, error):
+            if name == "dropped": Kind.__name__ = Kind.__qualname__ = "Renamed"
+        assert dashcam.start(slow="9s", when=when)
+        async def application(scope, receive, send):
+            dropped = dashcam.request("dropped")
+            dropped.__enter__()
+            del dropped
+            raise Kind
+        request = native.asgi_arrives("GET", "/a")
+        served = native.asgi_serve(request, application, {"path": "/a"}, None, None)
+        try: served.send(None)
+        except Kind: assert Kind.__name__ == "Renamed"
+        path = dashcam.snap("x")
+        print(pyarrow.table(dashcam.open(path).tables["attributes"]).to_pylist())
+    """, PYTHONMALLOC="debug")
+    assert result.returncode == 0, result.stderr
+    assert "Kind1" in result.stdout, result.stdout

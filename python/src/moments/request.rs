@@ -169,6 +169,9 @@ pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
 
 /// As `request_end`; `kind`: the name of the error's type, "" for none.
 pub(super) fn end(py: Python<'_>, id: u64, failed: bool, kind: &str) {
+    // It may be the name that the type itself has, and code of the program that runs below (a
+    // destructor, the predicate) may rename the type. Without an error nothing is allocated.
+    let kind = &*kind.to_owned();
     if safe_point::in_collection(py) {
         return abandon(id, failed, kind);
     }
