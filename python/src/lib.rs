@@ -13,6 +13,7 @@
 //! reading captures.
 
 mod alone;
+mod aside;
 mod call;
 #[cfg(Py_3_14)]
 mod contexts;

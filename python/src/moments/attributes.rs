@@ -5,7 +5,6 @@
 //! `str()` (ints and floats of other types: by their value), when the span begins or the value is
 //! set, and not while recording is off.
 
-use std::borrow::Cow;
 use std::ptr::null_mut;
 
 use format::record::{Value, MAX_ATTRIBUTES, MAX_EVENT_TEXT};
@@ -222,26 +221,5 @@ unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -
         }
         let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length.max(0) as usize);
         std::str::from_utf8(bytes).unwrap_or_default()
-    }
-}
-
-/// The name of an exception's type, as in its `__name__`; "" when `class` is none. A copy without
-/// the GIL, where another thread may rename the type while this one waits for anything.
-///
-/// Safety: a live object that outlives the result; the GIL is held while it is used.
-pub(super) unsafe fn error_name<'a>(class: *mut ffi::PyObject) -> Cow<'a, str> {
-    // SAFETY: a type's name is a C string as long as the type lives and is not renamed, which needs
-    // the GIL, or that all threads are stopped. Types in C have their module's name in front.
-    let name = unsafe {
-        if ffi::PyType_Check(class) == 0 {
-            return Cow::Borrowed("");
-        }
-        let full = std::ffi::CStr::from_ptr((*class.cast::<ffi::PyTypeObject>()).tp_name);
-        let full = full.to_str().unwrap_or_default();
-        full.rsplit('.').next().unwrap_or(full)
-    };
-    match cfg!(Py_GIL_DISABLED) {
-        true => Cow::Owned(name.to_owned()),
-        false => Cow::Borrowed(name),
     }
 }

@@ -25,12 +25,12 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::aside::Aside;
 use super::call_span::Call;
 use super::sender::Sender;
 use super::steps::{returned, thrown, Step};
 use super::{arrivals, request};
 use crate::alone::{alone, held};
+use crate::aside::Aside;
 use crate::call::{fetched, quietly};
 use crate::interrupts::unless_it_interrupts;
 use crate::notice::note;

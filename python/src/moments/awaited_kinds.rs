@@ -30,10 +30,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
-use super::aside::Aside;
 use super::awaited::Passing;
 use super::awaited_type::{self, called, fits, itself, Args};
 use super::steps::{as_method, asked, ended, is_generator_to_await, sent};
+use crate::aside::Aside;
 use crate::call::{leaked, method, quietly};
 use crate::disguise::{answers, dir, let_go, weak_member, Disguise};
 use crate::kept::word;

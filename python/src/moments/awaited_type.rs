@@ -17,9 +17,9 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::aside::Aside;
 use super::awaited::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
+use crate::aside::Aside;
 use crate::call::{leaked, method, wrong_call, Fast};
 use crate::disguise::{let_go, weak_member};
 use crate::kept::word;

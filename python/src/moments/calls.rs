@@ -21,9 +21,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 use recorder::Recorder;
 
-use super::aside::Aside;
 use super::call_span::Call;
 use super::{awaited_making, quick};
+use crate::aside::Aside;
 use crate::call::{fetched, method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::{word, Dict};

@@ -20,8 +20,8 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::aside::Aside;
 use super::tasks::{task_begin, task_end};
+use crate::aside::Aside;
 use crate::call::quietly;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::process::arm_late;

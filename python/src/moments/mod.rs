@@ -14,7 +14,6 @@
 
 mod arrivals;
 mod asgi;
-mod aside;
 mod attributes;
 mod awaited;
 mod awaited_kinds;

@@ -26,9 +26,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::arrivals::{item, request_named};
-use super::aside::Aside;
 use super::handed::work;
 use super::{request, wsgi};
+use crate::aside::Aside;
 use crate::call::{function_of, guarded, method, none, quietly, wrong_call, Fast};
 use crate::interrupts::ignored;
 use crate::kept::word;

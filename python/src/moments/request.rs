@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use recorder::Connection;
 
-use super::attributes;
 use super::object::{Kind, Moment, REQUESTS};
 use super::pool::Pool;
 use super::span::{with_attributes, with_kind};
 use crate::alone::alone;
+use crate::aside::error_name;
 use crate::event_loop;
 use crate::made::Id;
 use crate::names;
@@ -81,7 +81,7 @@ impl Kind for Requests {
             unsafe {
                 let failed = error != ffi::Py_None();
                 if failed {
-                    open.fail(&attributes::error_name(error));
+                    open.fail(&error_name(error));
                 }
                 let name = names::request_id(recorder, request.name.get());
                 with_attributes(recorder, request, error, |list| {

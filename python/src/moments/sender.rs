@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::aside::Aside;
 use super::request;
+use crate::aside::Aside;
 use crate::call::quietly;
 use crate::disguise::{let_go, members, slots, Disguise};
 use crate::types::{class_of, slot, visit_all, Class};

@@ -27,7 +27,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use super::{arrivals, attributes, request};
+use super::{arrivals, request};
+use crate::aside::error_name;
 use crate::call::{fetched, function_of, method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
@@ -306,7 +307,7 @@ fn end_with(py: Python<'_>, id: u64, error: &PyErr) {
     let Some(value) = value else { return request::end(py, id, false, "") };
     let class = value.get_type();
     // SAFETY: a live type, held until the name was used; the GIL is held.
-    let kind = unsafe { attributes::error_name(class.as_ptr()) };
+    let kind = unsafe { error_name(class.as_ptr()) };
     request::end(py, id, true, &kind);
 }
 

@@ -14,6 +14,7 @@ use super::held::Held;
 use super::object::{Kind, Moment, SPANS};
 use super::pool::Pool;
 use crate::alone::alone;
+use crate::aside::error_name;
 use crate::call::{guarded, none, quietly};
 use crate::names;
 use crate::process::recording;
@@ -106,7 +107,7 @@ pub(super) unsafe fn with_attributes(
         }
         let kind = match error == ffi::Py_None() {
             true => Cow::Borrowed(""),
-            false => attributes::error_name(error),
+            false => error_name(error),
         };
         attributes::with(
             recorder,

@@ -20,7 +20,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::{arrivals, attributes, request};
+use super::{arrivals, request};
+use crate::aside::error_name;
 use crate::call::{fetched, quietly};
 use crate::event_loop::imported;
 use crate::interrupts::{ignored, unless_it_interrupts};
@@ -122,7 +123,7 @@ fn continue_trace(id: u64, parent: &Bound<'_, PyAny>, state: Option<Bound<'_, Py
 fn fail(py: Python<'_>, id: u64, error: &PyErr) {
     let class = error.get_type(py);
     // SAFETY: a live type, held until the name was used; the GIL is held.
-    let kind = unsafe { attributes::error_name(class.as_ptr()) };
+    let kind = unsafe { error_name(class.as_ptr()) };
     request::end(py, id, true, &kind);
 }
 

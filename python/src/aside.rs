@@ -12,10 +12,8 @@ use pyo3::prelude::*;
 
 use crate::kept::word;
 
-use super::attributes;
-
 /// An exception that was set, set aside from the code that runs meanwhile.
-pub(super) struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
+pub struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
 
 #[allow(deprecated)] // Since 3.12; what came instead is not there before.
 impl Aside {
@@ -34,7 +32,7 @@ impl Aside {
         match self.0.is_null() {
             true => Cow::Borrowed(""),
             // SAFETY: a live type, held by this.
-            false => unsafe { attributes::error_name(self.0) },
+            false => unsafe { error_name(self.0) },
         }
     }
 
@@ -90,5 +88,26 @@ impl Aside {
     pub unsafe fn put_back(self) {
         // SAFETY: the references that `PyErr_Fetch` gave.
         unsafe { ffi::PyErr_Restore(self.0, self.1, self.2) };
+    }
+}
+
+/// The name of an exception's type, as in its `__name__`; "" when `class` is none. A copy without
+/// the GIL, where another thread may rename the type while this one waits for anything.
+///
+/// Safety: a live object that outlives the result; the GIL is held while it is used.
+pub unsafe fn error_name<'a>(class: *mut ffi::PyObject) -> Cow<'a, str> {
+    // SAFETY: a type's name is a C string as long as the type lives and is not renamed, which needs
+    // the GIL, or that all threads are stopped. Types in C have their module's name in front.
+    let name = unsafe {
+        if ffi::PyType_Check(class) == 0 {
+            return Cow::Borrowed("");
+        }
+        let full = std::ffi::CStr::from_ptr((*class.cast::<ffi::PyTypeObject>()).tp_name);
+        let full = full.to_str().unwrap_or_default();
+        full.rsplit('.').next().unwrap_or(full)
+    };
+    match cfg!(Py_GIL_DISABLED) {
+        true => Cow::Owned(name.to_owned()),
+        false => Cow::Borrowed(name),
     }
 }
