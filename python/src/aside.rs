@@ -1,38 +1,68 @@
 //! An exception that is set aside while code of ours runs.
 //!
-//! How it works: it is taken from the thread's state and restored there. What it promises: it is
-//! restored unchanged, and code that runs meanwhile does not see it. Missing on purpose: exceptions
-//! that are being handled.
+//! How it works: it is taken from the thread's state and restored there. Up to 3.11 that is three
+//! references, of which the exception is made when it is asked for; since 3.12 it is one.
+//!
+//! What it promises: it is restored unchanged, and code that runs meanwhile does not see it. An
+//! exception of a panic of ours is taken as any other: `PyErr::fetch` and `PyErr::take` unwind by
+//! it, which must not happen in a function that C calls.
+//!
+//! Missing on purpose: exceptions that are being handled.
 
 use std::borrow::Cow;
-use std::ptr::null_mut;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::kept::word;
+use raised::Raised;
 
-/// An exception that was set, set aside from the code that runs meanwhile.
-pub struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
+/// An exception that was set, or none, set aside from the code that runs meanwhile.
+#[must_use = "the exception would be lost"]
+pub struct Aside(Raised);
 
-#[allow(deprecated)] // Since 3.12; what came instead is not there before.
 impl Aside {
     /// Safety: the GIL is held.
+    #[inline]
     pub unsafe fn take() -> Aside {
-        let mut aside = Aside(null_mut(), null_mut(), null_mut());
-        // SAFETY: the GIL is held; the call writes all three places.
-        unsafe { ffi::PyErr_Fetch(&mut aside.0, &mut aside.1, &mut aside.2) };
-        aside
+        // SAFETY: promised by the caller.
+        Aside(unsafe { Raised::take() })
+    }
+
+    /// Runs `body` with the exception set aside, and puts it back.
+    ///
+    /// Safety: the GIL is held; `body` leaves no exception set.
+    #[inline]
+    pub unsafe fn around<R>(body: impl FnOnce(&Aside) -> R) -> R {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let aside = Aside::take();
+            let result = body(&aside);
+            aside.put_back();
+            result
+        }
+    }
+
+    /// Its type, borrowed; NULL if there is none.
+    ///
+    /// Safety: the GIL is held; the type is used only while this object exists.
+    pub unsafe fn class(&self) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller.
+        unsafe { self.0.class() }
     }
 
     /// The name of its type, "" if there is none.
     ///
     /// Safety: the GIL is held while it is used.
     pub unsafe fn kind(&self) -> Cow<'_, str> {
-        match self.0.is_null() {
-            true => Cow::Borrowed(""),
-            // SAFETY: a live type, held by this.
-            false => unsafe { error_name(self.0) },
+        // SAFETY: promised by the caller; a live type is held by this.
+        unsafe {
+            let class = self.class();
+            match class.is_null() {
+                true => Cow::Borrowed(""),
+                false => error_name(class),
+            }
         }
     }
 
@@ -41,15 +71,13 @@ impl Aside {
     /// Safety: the GIL is held, no exception is set; the value is used only while this object
     /// exists.
     pub unsafe fn value(&mut self) -> *mut ffi::PyObject {
-        // SAFETY: the fields hold what `PyErr_Fetch` gave; the attribute is held by its exception.
+        // SAFETY: promised by the caller; the attribute is held by its exception.
         unsafe {
-            if !self.0.is_null() {
-                ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
-            }
+            let raised = self.0.made();
             let name = word!(Python::assume_attached(), "value");
-            let value = match self.1.is_null() {
-                true => null_mut(),
-                false => ffi::PyObject_GetAttr(self.1, name.as_ptr()),
+            let value = match raised.is_null() {
+                true => std::ptr::null_mut(),
+                false => ffi::PyObject_GetAttr(raised, name.as_ptr()),
             };
             if value.is_null() {
                 ffi::PyErr_Clear();
@@ -60,35 +88,153 @@ impl Aside {
         }
     }
 
-    /// The exception itself, borrowed; None if there is none.
+    /// The exception itself, borrowed; NULL if there is none.
     ///
     /// Safety: the GIL is held, no exception is set; it is used only while this object exists.
     pub unsafe fn exception(&mut self) -> *mut ffi::PyObject {
-        // SAFETY: the fields hold what `PyErr_Fetch` gave.
-        unsafe {
-            if !self.0.is_null() {
-                ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
-            }
-            if self.1.is_null() {
-                return ffi::Py_None();
-            }
-            self.1
-        }
+        // SAFETY: promised by the caller.
+        unsafe { self.0.made() }
+    }
+
+    /// The exception, with its traceback; None if there is none.
+    pub fn into_error(self, py: Python<'_>) -> Option<PyErr> {
+        // SAFETY: the GIL is held (`py`); the reference is handed over.
+        unsafe { Bound::from_owned_ptr_or_opt(py, self.0.into_made()).map(PyErr::from_value) }
     }
 
     /// Safety: the GIL is held.
     pub unsafe fn drop(self) {
-        for one in [self.0, self.1, self.2] {
-            // SAFETY: as `put_back`.
-            unsafe { ffi::Py_XDECREF(one) };
-        }
+        // SAFETY: promised by the caller.
+        unsafe { self.0.drop() };
     }
 
     /// Safety: the GIL is held.
+    #[inline]
     pub unsafe fn put_back(self) {
-        // SAFETY: the references that `PyErr_Fetch` gave.
-        unsafe { ffi::PyErr_Restore(self.0, self.1, self.2) };
+        // SAFETY: promised by the caller.
+        unsafe { self.0.put_back() };
     }
+}
+
+/// As the thread's state has it: an exception.
+#[cfg(Py_3_12)]
+mod raised {
+    use pyo3::ffi;
+
+    /// Owned; NULL for none.
+    pub(super) struct Raised(*mut ffi::PyObject);
+
+    /// Safety of all: the GIL is held. What is returned is borrowed, if not said otherwise.
+    impl Raised {
+        #[inline]
+        pub unsafe fn take() -> Raised {
+            // SAFETY: the GIL is held.
+            Raised(unsafe { ffi::PyErr_GetRaisedException() })
+        }
+
+        pub unsafe fn class(&self) -> *mut ffi::PyObject {
+            match self.0.is_null() {
+                true => self.0,
+                // SAFETY: a live object, which holds its type.
+                false => unsafe { ffi::Py_TYPE(self.0).cast() },
+            }
+        }
+
+        pub unsafe fn made(&mut self) -> *mut ffi::PyObject {
+            self.0
+        }
+
+        /// Owned.
+        pub unsafe fn into_made(self) -> *mut ffi::PyObject {
+            self.0
+        }
+
+        pub unsafe fn drop(self) {
+            // SAFETY: the reference that `take` got.
+            unsafe { ffi::Py_XDECREF(self.0) };
+        }
+
+        #[inline]
+        pub unsafe fn put_back(self) {
+            // SAFETY: as `drop`; the reference is given away.
+            unsafe { ffi::PyErr_SetRaisedException(self.0) };
+        }
+    }
+}
+
+/// As the thread's state has it: a type, what the exception is made of, and its traceback.
+#[cfg(not(Py_3_12))]
+mod raised {
+    use std::ptr::null_mut;
+
+    use pyo3::ffi;
+
+    /// Each is owned, or NULL; the type is NULL for none.
+    pub(super) struct Raised {
+        class: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
+        trace: *mut ffi::PyObject,
+    }
+
+    /// Safety of all: the GIL is held. What is returned is borrowed, if not said otherwise.
+    impl Raised {
+        #[inline]
+        pub unsafe fn take() -> Raised {
+            let mut one = Raised { class: null_mut(), value: null_mut(), trace: null_mut() };
+            // SAFETY: the GIL is held; the call writes all three places.
+            unsafe { ffi::PyErr_Fetch(&mut one.class, &mut one.value, &mut one.trace) };
+            one
+        }
+
+        pub unsafe fn class(&self) -> *mut ffi::PyObject {
+            self.class
+        }
+
+        pub unsafe fn made(&mut self) -> *mut ffi::PyObject {
+            if !self.class.is_null() {
+                // SAFETY: the fields have what `take` got.
+                unsafe {
+                    let Raised { class, value, trace } = self;
+                    ffi::PyErr_NormalizeException(class, value, trace);
+                }
+            }
+            self.value
+        }
+
+        /// Owned.
+        pub unsafe fn into_made(mut self) -> *mut ffi::PyObject {
+            // SAFETY: the fields have what `take` got, of which the exception is given away.
+            unsafe {
+                let value = self.made();
+                if !value.is_null() && !self.trace.is_null() {
+                    ffi::PyException_SetTraceback(value, self.trace);
+                }
+                ffi::Py_XDECREF(self.class);
+                ffi::Py_XDECREF(self.trace);
+                value
+            }
+        }
+
+        pub unsafe fn drop(self) {
+            for one in [self.class, self.value, self.trace] {
+                // SAFETY: the references that `take` got.
+                unsafe { ffi::Py_XDECREF(one) };
+            }
+        }
+
+        #[inline]
+        pub unsafe fn put_back(self) {
+            // SAFETY: as `drop`; the references are given away.
+            unsafe { ffi::PyErr_Restore(self.class, self.value, self.trace) };
+        }
+    }
+}
+
+/// The exception that is set, taken.
+pub fn fetched(py: Python<'_>) -> PyErr {
+    // SAFETY: the GIL is held (`py`).
+    let aside = unsafe { Aside::take() };
+    aside.into_error(py).unwrap_or_else(|| PyRuntimeError::new_err("no exception is set"))
 }
 
 /// The name of an exception's type, as in its `__name__`; "" when `class` is none. A copy without

@@ -64,41 +64,6 @@ pub fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// The exception that is set, taken. Unlike `PyErr::fetch` it returns that of a panic of ours, too,
-/// which must not unwind through a function that C calls.
-pub fn fetched(py: Python<'_>) -> PyErr {
-    // SAFETY: the GIL is held; references that the calls give are owned.
-    let value = unsafe { Bound::from_owned_ptr_or_opt(py, take_raised()) };
-    value.map_or_else(|| PyRuntimeError::new_err("no exception is set"), PyErr::from_value)
-}
-
-/// The exception that is set, with its traceback, owned; NULL for none.
-#[cfg(Py_3_12)]
-unsafe fn take_raised() -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL.
-    unsafe { ffi::PyErr_GetRaisedException() }
-}
-
-#[cfg(not(Py_3_12))]
-unsafe fn take_raised() -> *mut ffi::PyObject {
-    use std::ptr::null_mut;
-    let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
-    // SAFETY: the caller holds the GIL; the calls write the three places, whose references are
-    // owned then.
-    unsafe {
-        ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
-        if !kind.is_null() {
-            ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
-        }
-        if !value.is_null() && !trace.is_null() {
-            ffi::PyException_SetTraceback(value, trace);
-        }
-        ffi::Py_XDECREF(kind);
-        ffi::Py_XDECREF(trace);
-    }
-    value
-}
-
 /// A method that takes keywords, by the cheapest calling convention.
 pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
     ffi::PyMethodDef {

@@ -52,6 +52,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use sys::cell::StaticRef;
 
+use crate::aside::Aside;
 use crate::call::quietly;
 
 /// The thread that runs a garbage collection, 0 none. By `pthread_self`, which a fork keeps.
@@ -153,13 +154,10 @@ pub fn in_collection(py: Python<'_>) -> bool {
 
 #[cold]
 fn in_unseen_collection(py: Python<'_>, watch: &Watch) -> bool {
-    let raised = PyErr::take(py);
     // Without memory for the callback nothing is known, so nothing is set.
-    let answer = quietly(true, || watch.resume(py).unwrap_or(true));
-    if let Some(raised) = raised {
-        raised.restore(py);
-    }
-    answer
+    let resume = |_: &Aside| quietly(true, || watch.resume(py).unwrap_or(true));
+    // SAFETY: the GIL is held (`py`).
+    unsafe { Aside::around(resume) }
 }
 
 fn this_thread() -> usize {

@@ -16,7 +16,8 @@ use std::cell::Cell;
 
 use pyo3::prelude::*;
 
-use crate::call::{fetched, quietly};
+use crate::aside::fetched;
+use crate::call::quietly;
 use crate::names;
 
 thread_local! {

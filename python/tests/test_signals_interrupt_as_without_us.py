@@ -148,3 +148,19 @@ def sweep(bench: Bench, operations: str, raised: str, handler: str) -> None:
         pytest.skip("this CPython comes without _testcapi")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     print(done.stdout)
+
+
+def test_while_an_exception_of_c_is_noticed(bench: Bench) -> None:
+    """Up to 3.11 such an exception is made late: no other may be set by then."""
+    result = bench.python("""
+        from types import SimpleNamespace
+        from dashcam import _native as native
+        def interrupts(error, key): raise KeyboardInterrupt
+        def misses(key): return {}[key]
+        for place in (SimpleNamespace(misses=misses), SimpleNamespace(misses={}.__getitem__)):
+            native.hook(place, "misses", failed=interrupts)
+            try: place.misses("key")
+            except KeyboardInterrupt as error: assert repr(error.__context__) == "KeyError('key')", error.__context__
+            else: raise AssertionError("not interrupted")
+    """)
+    assert result.returncode == 0, result.stderr

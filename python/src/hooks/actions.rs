@@ -10,7 +10,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::call::{fetched, quietly, Fast, FAST};
+use crate::aside::{fetched, Aside};
+use crate::call::{quietly, Fast, FAST};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::notice::note;
@@ -312,27 +313,25 @@ impl Hook {
     }
 
     /// An exception of the original is set. NULL.
-    #[allow(deprecated)] // Since 3.12; what came instead is not there before.
     unsafe fn failed(
         &self,
         original: &Original,
         given: Arguments,
         begun: u64,
     ) -> *mut ffi::PyObject {
-        // SAFETY: as `run`; the fetched exception is restored with its references, or released.
+        // SAFETY: as `run`; the exception is put back, or released.
         unsafe {
             let Some(failed) = self.failed.held(Python::assume_attached()) else {
                 return null_mut();
             };
-            let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
-            ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
-            let name = match kind.is_null() {
-                true => ffi::PyUnicode_FromStringAndSize(null(), 0),
+            let mut aside = Aside::take();
+            let name = match aside.class() {
+                none if none.is_null() => ffi::PyUnicode_FromStringAndSize(null(), 0),
                 // A str made for this call would stay in CPython's cache of types' attributes.
-                false => ffi::PyObject_GetAttr(
-                    kind,
-                    word!(Python::assume_attached(), "__name__").as_ptr(),
-                ),
+                class => {
+                    let name = word!(Python::assume_attached(), "__name__");
+                    ffi::PyObject_GetAttr(class, name.as_ptr())
+                }
             };
             let answer = match name.is_null() {
                 true => null_mut(),
@@ -340,15 +339,12 @@ impl Hook {
             };
             ffi::Py_XDECREF(name);
             if answer.is_null() && !self.forgive(original, begun) {
-                ffi::PyErr_NormalizeException(&mut kind, &mut value, &mut trace);
-                happened_during(value);
-                for one in [kind, value, trace] {
-                    ffi::Py_XDECREF(one);
-                }
+                happened_during(&mut aside);
+                aside.drop();
                 return null_mut();
             }
             ffi::Py_XDECREF(answer);
-            ffi::PyErr_Restore(kind, value, trace);
+            aside.put_back();
             null_mut()
         }
     }
@@ -402,11 +398,12 @@ impl Hook {
 
 /// The exception that is set was raised while `earlier` was, as if by a handler of it.
 ///
-/// Safety: the GIL is held; an exception, or NULL.
-unsafe fn happened_during(earlier: *mut ffi::PyObject) {
+/// Safety: the GIL is held.
+unsafe fn happened_during(earlier: &mut Aside) {
     // SAFETY: promised by the caller; the reference is given away.
     unsafe {
         let error = fetched(Python::assume_attached());
+        let earlier = earlier.exception();
         let value = error.value(Python::assume_attached()).as_ptr();
         if !earlier.is_null() && earlier != value {
             ffi::Py_INCREF(earlier);

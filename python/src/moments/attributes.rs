@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use recorder::{Attribute, Recorder};
 
-use crate::call::fetched;
+use crate::aside::fetched;
 use crate::interrupts::interrupts;
 use crate::names;
 

@@ -30,8 +30,8 @@ use super::sender::Sender;
 use super::steps::{returned, thrown, Step};
 use super::{arrivals, request};
 use crate::alone::{alone, held};
-use crate::aside::Aside;
-use crate::call::{fetched, quietly};
+use crate::aside::{fetched, Aside};
+use crate::call::quietly;
 use crate::interrupts::unless_it_interrupts;
 use crate::notice::note;
 use crate::types::Class;
@@ -119,7 +119,7 @@ unsafe fn judge_as_set(py: Python<'_>, sender: &Sender, judge: &Bound<'_, PyAny>
     // SAFETY: promised by the caller; the exception is held by `aside` until it is put back.
     unsafe {
         let mut aside = Aside::take();
-        let raised = Bound::from_borrowed_ptr(py, aside.exception());
+        let raised = Bound::from_borrowed_ptr_or_opt(py, aside.exception());
         match judge.call1((raised,)) {
             Ok(error) => sender.end_as(py, &error),
             Err(error) => {
@@ -171,9 +171,7 @@ impl Passing {
                 }
                 Step::Raised => {
                     self.fail_as_set();
-                    let aside = Aside::take();
-                    self.release();
-                    aside.put_back();
+                    Aside::around(|_| self.release());
                     null_mut()
                 }
             }
@@ -227,11 +225,7 @@ impl Passing {
     pub(super) unsafe fn fail_as_set(&self) {
         if self.role == Role::Call {
             // SAFETY: promised by the caller.
-            unsafe {
-                let aside = Aside::take();
-                self.end_call(&aside.kind());
-                aside.put_back();
-            }
+            unsafe { Aside::around(|aside| self.end_call(&aside.kind())) };
         }
         if !matches!(self.role, Role::Application | Role::Handler) {
             return;

@@ -23,8 +23,8 @@ use recorder::Recorder;
 
 use super::call_span::Call;
 use super::{awaited_making, quick};
-use crate::aside::Aside;
-use crate::call::{fetched, method, quietly, wrong_call};
+use crate::aside::{fetched, Aside};
+use crate::call::{method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::{word, Dict};
 use crate::process::recording;
@@ -368,11 +368,7 @@ unsafe extern "C" fn around<N: Naming, const IS_ASYNC: bool>(
             Some(call) if IS_ASYNC && !result.is_null() => awaited_making::pass_call(result, call),
             Some(call) => {
                 match result.is_null() {
-                    true => {
-                        let aside = Aside::take();
-                        call.end(&aside.kind());
-                        aside.put_back();
-                    }
+                    true => Aside::around(|aside| call.end(&aside.kind())),
                     false => call.end(""),
                 }
                 result

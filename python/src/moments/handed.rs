@@ -84,9 +84,7 @@ unsafe extern "C" fn call(
         let task = quietly(None, || Some(task_begin(py, work.request, work.queued_ns)));
         let result = ffi::PyObject_Vectorcall(work.function, first, count, keywords);
         if let Some(task) = task {
-            let aside = Aside::take();
-            quietly((), || task_end(py, &task));
-            aside.put_back();
+            Aside::around(|_| quietly((), || task_end(py, &task)));
         }
         result
     }

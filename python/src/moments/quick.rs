@@ -157,9 +157,7 @@ pub(super) unsafe extern "C" fn start_apart(
         }
         let result = ffi::PyObject_Vectorcall(*start, rest.as_ptr(), rest.len() as _, keywords);
         if request != 0 {
-            let aside = Aside::take();
-            quietly((), || names::restore(py, 0, request));
-            aside.put_back();
+            Aside::around(|_| quietly((), || names::restore(py, 0, request)));
         }
         result
     }

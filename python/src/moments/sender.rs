@@ -130,9 +130,7 @@ impl Sender {
         }
         // SAFETY: the GIL is held; the type is held by `aside`.
         unsafe {
-            let aside = Aside::take();
-            self.fail(Python::assume_attached(), &aside.kind());
-            aside.put_back();
+            Aside::around(|aside| self.fail(Python::assume_attached(), &aside.kind()));
         }
     }
 }

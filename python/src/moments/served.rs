@@ -29,7 +29,8 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::{arrivals, request};
 use crate::aside::error_name;
-use crate::call::{fetched, function_of, method, quietly, wrong_call};
+use crate::aside::fetched;
+use crate::call::{function_of, method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
 use crate::notice::note;

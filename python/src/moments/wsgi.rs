@@ -22,7 +22,8 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{arrivals, request};
 use crate::aside::error_name;
-use crate::call::{fetched, quietly};
+use crate::aside::fetched;
+use crate::call::quietly;
 use crate::event_loop::imported;
 use crate::interrupts::{ignored, unless_it_interrupts};
 use crate::kept::word;
