@@ -173,35 +173,3 @@ pub(crate) unsafe extern "C" fn dir<D: Disguise>(
     // SAFETY: as `get`.
     unsafe { ffi::PyObject_Dir(D::original(object)) }
 }
-
-fn member(name: &'static CStr, offset: usize) -> ffi::PyMemberDef {
-    ffi::PyMemberDef {
-        name: name.as_ptr(),
-        type_code: ffi::Py_T_PYSSIZET,
-        offset: offset as ffi::Py_ssize_t,
-        flags: ffi::Py_READONLY,
-        doc: std::ptr::null(),
-    }
-}
-
-/// The members of a type whose objects have `vectorcall` and `weak` at these offsets.
-pub(crate) fn members(vectorcall: usize, weak: usize) -> *const c_void {
-    let (call, weak) =
-        (member(c"__vectorcalloffset__", vectorcall), member(c"__weaklistoffset__", weak));
-    vec![call, weak, ffi::PyMemberDef::default()].leak().as_ptr().cast()
-}
-
-/// The member of a type whose objects have `weak` at this offset.
-pub(crate) fn weak_member(weak: usize) -> *const c_void {
-    vec![member(c"__weaklistoffset__", weak), ffi::PyMemberDef::default()].leak().as_ptr().cast()
-}
-
-/// Clears the weak references to an object that is being freed.
-///
-/// Safety: called by a type's dealloc, with the place of the object's weak references.
-pub(crate) unsafe fn let_go(object: *mut ffi::PyObject, weak: *mut ffi::PyObject) {
-    if !weak.is_null() {
-        // SAFETY: the caller's promise, stated above.
-        unsafe { ffi::PyObject_ClearWeakRefs(object) };
-    }
-}

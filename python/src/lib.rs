@@ -22,6 +22,7 @@ mod event_loop;
 mod hooks;
 mod interrupts;
 mod kept;
+mod life;
 mod made;
 mod marks;
 mod metrics;

@@ -15,15 +15,16 @@
 //!
 //! | place | when it runs | what it does |
 //! | --- | --- | --- |
+//! | `life.rs` `dealloc` | last reference to one of the next six | its `Life::end` |
+//! | `moments/awaited.rs` `impl Life for Passing` | an awaitable's | `request::abandon` |
+//! | `moments/awaited_kinds.rs` `impl Life for Steps` | the steps' of one | releases its own |
+//! | `moments/awaited_wrapper.rs` `impl Life for Wrapper` | a wrapper's | releases its own |
+//! | `moments/sender.rs` `impl Life for Sender` | a `send`'s | releases the server's |
+//! | `moments/handed.rs` `impl Life for Work` | handed-over work's | releases the function |
+//! | `hooks/stand_in.rs` `impl Life for StandIn` | a stand-in's | releases callable and hook |
 //! | `moments/making.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |
 //! | `moments/making.rs` `clear` | collector | releases the attributes |
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
-//! | `moments/awaited_type.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
-//! | `moments/awaited_kinds.rs` `dealloc` | last reference to the steps of one | releases its own |
-//! | `moments/awaited_wrapper.rs` `dealloc` | last reference to a wrapper | releases its own |
-//! | `moments/sender.rs` `dealloc` | last reference to a `send` | releases the server's |
-//! | `moments/handed.rs` `dealloc` | last reference to handed-over work | releases the function |
-//! | `hooks/stand_in.rs` `dealloc` | last reference to a stand-in | releases callable and hook |
 //! | `moments/wsgi.rs` `impl Drop for Ending` | a body that was not closed | `request::abandon` |
 //! | `moments/held.rs` `impl Drop for Held` | a record was made | releases attributes |
 //! | `alone.rs` `impl Drop for Ends` | end of a critical section | ends it |

@@ -117,22 +117,3 @@ unsafe extern "C" fn no_new(
     // SAFETY: called by CPython with the GIL.
     unsafe { wrong_call(c"made by dashcam.span() and dashcam.request() only") }
 }
-
-/// Calls the collector's `visit` with each object that is there.
-///
-/// Safety: called by the collector, under the GIL or with all threads stopped; objects that are not
-/// NULL are alive.
-pub unsafe fn visit_all(
-    objects: &[*mut ffi::PyObject],
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    for object in objects.iter().filter(|object| !object.is_null()) {
-        // SAFETY: called by the collector, under the GIL, with live objects.
-        let stop = unsafe { visit(*object, arg) };
-        if stop != 0 {
-            return stop;
-        }
-    }
-    0
-}

@@ -200,3 +200,64 @@ def test_the_type_of_an_error_is_recorded_before_the_program_can_rename_it(bench
     """, PYTHONMALLOC="debug")
     assert result.returncode == 0, result.stderr
     assert "Kind1" in result.stdout, result.stdout
+
+
+def test_an_exception_passes_the_last_reference_to_each_object_of_ours(bench: Bench) -> None:
+    result = bench.python("""
+        import types, warnings
+        import dashcam
+        from dashcam import _native as native
+        warnings.simplefilter("ignore")
+        assert dashcam.start(slow="9s")
+        gone = []
+        class Odd:
+            "Calls code in its destructor, which raises and catches exceptions."
+            def __del__(self):
+                try: {}["missed"]
+                except KeyError: gone.append(self)
+            def __call__(self): pass
+        class Awaitable:
+            def __init__(self, odd): self.odd = odd
+            def __await__(self): yield self.odd
+        @types.coroutine
+        def waits(odd): yield odd
+        async def coroutine(odd):
+            try: await waits(odd)
+            finally: Odd()
+        def begun(awaitable):
+            awaitable.send(None)
+            return awaitable
+        def asked(awaitable):
+            iterator = iter(awaitable.__await__())
+            next(iterator)
+            return iterator
+        def sender(odd):
+            async def application(scope, receive, send): kept.append(send)
+            kept = []
+            served = native.asgi_serve(native.asgi_arrives("GET", "/a"), application, {"path": "/a"}, None, odd)
+            assert list(served.__await__()) == []
+            return kept.pop()
+        look = lambda result: None
+        MAKE = {
+            "Passing": lambda odd: begun(native.seen(coroutine(odd), look)),
+            "never begun": lambda odd: native.seen(coroutine(odd), look),
+            "coroutine_wrapper": lambda odd: asked(native.seen(coroutine(odd), look)),
+            "of an awaitable": lambda odd: native.seen(Awaitable(odd), look),
+            "Steps": lambda odd: asked(native.seen(Awaitable(odd), look)),
+            "AsgiSend": sender,
+            "Work": lambda odd: native.work(1, odd),
+            "StandIn": lambda odd: native.hooked(odd, before=Odd()),
+            "Span": lambda odd: dashcam.span("span", odd=odd),
+            "Request": lambda odd: dashcam.request("request", odd=odd),
+        }
+        def drops(make):
+            held = make(Odd())
+            raise LookupError("passes")
+        for kind, make in MAKE.items():
+            gone.clear()
+            try: drops(make)
+            except LookupError as error: assert error.args == ("passes",) and error.__context__ is None, kind
+            else: raise AssertionError(kind)
+            assert gone, kind
+    """, PYTHONMALLOC="debug")
+    assert result.returncode == 0, result.stderr

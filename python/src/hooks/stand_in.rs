@@ -10,11 +10,10 @@
 //! What it promises: only `type()` distinguishes it from a function, and `is` from the callable;
 //! see `disguise`. It is pickled by its name, as functions are.
 //!
-//! Missing on purpose: garbage collection visits its references, but does not clear them: the held
-//! objects are made before it, and have no reference to it.
+//! Missing on purpose: how a call goes through the hook (`actions`).
 
-use std::cell::UnsafeCell;
-use std::os::raw::{c_int, c_void};
+use std::mem::offset_of;
+use std::os::raw::c_void;
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -22,9 +21,10 @@ use pyo3::prelude::*;
 
 use super::actions::{Arguments, Hook, Original, Part, PyMethod_New};
 use crate::call::method;
-use crate::disguise::{let_go, members, slots, Disguise};
+use crate::disguise::{slots, Disguise};
 use crate::kept::word;
-use crate::types::{class_of, slot, visit_all, Class};
+use crate::life::{self, Head, Life};
+use crate::types::{rename, slot, Class};
 
 /// Stand-ins.
 static STAND_IN: Class = Class::new();
@@ -34,12 +34,27 @@ static PLAIN: Class = Class::new();
 /// An object that represents a callable.
 #[repr(C)]
 struct StandIn {
-    base: UnsafeCell<ffi::PyObject>,
+    _head: Head,
     call: Option<ffi::vectorcallfunc>,
     original: Original,
     /// None: the call bypasses the hook of the function.
     hook: Option<Hook>,
     weak: *mut ffi::PyObject,
+}
+
+// SAFETY: the layout above. The callable is set once; an action of a hook is only released when the
+// program has ended.
+unsafe impl Life for StandIn {
+    const WEAK: Option<usize> = Some(offset_of!(StandIn, weak));
+    const CALL: Option<usize> = Some(offset_of!(StandIn, call));
+    type Held = [*mut ffi::PyObject; 6];
+
+    fn held(&self) -> Self::Held {
+        let parts = self.hook.as_ref().map(Hook::parts);
+        let [before, after, failed, around, plain] =
+            parts.map_or([null_mut(); 5], |parts| parts.map(Part::get));
+        [before, after, failed, around, plain, self.original.function]
+    }
 }
 
 impl Disguise for StandIn {
@@ -80,20 +95,14 @@ fn make(
     original: Original,
     hook: Option<Hook>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    // SAFETY: the type has room for a `StandIn`; all fields are set before the object is shared.
-    // References that were not taken over are lost only if there is no memory for the object.
+    // SAFETY: one of the types of a `StandIn`; NULL is fetched as an error. References that were
+    // not taken over are lost only if there is no memory for the object.
     unsafe {
-        let made: *mut StandIn = ffi::PyObject_GC_New(class);
-        if made.is_null() {
-            return Err(PyErr::fetch(py));
-        }
-        ffi::Py_INCREF(original.function);
-        (&raw mut (*made).call).write(Some(call));
-        (&raw mut (*made).original).write(original);
-        (&raw mut (*made).hook).write(hook);
-        (&raw mut (*made).weak).write(null_mut());
-        ffi::PyObject_GC_Track(made.cast());
-        Ok(Bound::from_owned_ptr(py, made.cast()))
+        let made = life::make(class, |_head| {
+            ffi::Py_INCREF(original.function);
+            StandIn { _head, call: Some(call), original, hook, weak: null_mut() }
+        });
+        Bound::from_owned_ptr_or_err(py, made.cast())
     }
 }
 
@@ -146,63 +155,17 @@ unsafe extern "C" fn reduce(
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (stand_in, class) = (&*object.cast::<StandIn>(), ffi::Py_TYPE(object));
-        let_go(object, stand_in.weak);
-        for part in stand_in.hook.iter().flat_map(Hook::parts) {
-            part.release();
-        }
-        ffi::Py_DECREF(stand_in.original.function);
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `StandIn`, under the GIL.
-    unsafe {
-        let stand_in = &*object.cast::<StandIn>();
-        let parts =
-            stand_in.hook.as_ref().map_or([null_mut(); 5], |hook| hook.parts().map(Part::get));
-        match visit_all(&parts, visit, arg) {
-            0 => visit_all(&[stand_in.original.function, ffi::Py_TYPE(object).cast()], visit, arg),
-            stop => stop,
-        }
-    }
-}
-
 /// Makes both types.
 pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
-    let members = members(std::mem::offset_of!(StandIn, call), std::mem::offset_of!(StandIn, weak));
-    let common = || {
-        let mut common = slots::<StandIn>(vec![method(c"__reduce_ex__", reduce, c"Its name.")]);
-        common.extend([
-            slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-            slot(ffi::Py_tp_traverse, traverse as *const c_void),
-            slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-            slot(ffi::Py_tp_members, members),
-        ]);
-        common
-    };
-    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    let size = size_of::<StandIn>();
-    let plain = class_of(py, c"dashcam._native.Plain", size, flags, common())?;
-    PLAIN.set(plain);
+    let common = || slots::<StandIn>(vec![method(c"__reduce_ex__", reduce, c"Its name.")]);
+    let make = life::class::<StandIn>;
+    PLAIN.set(make(py, null_mut(), c"dashcam._native.Plain", 0, common())?);
     let mut binding = common();
     binding.push(slot(ffi::Py_tp_descr_get, bind as *const c_void));
-    let flags = flags | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR;
-    let class = class_of(py, c"builtins.function", size, flags, binding)?;
-    // SAFETY: made just now, and never freed; the name is static, and this field does not own the
-    // name it replaces. With this name its type prints like a function's.
-    unsafe { (*class).tp_name = c"function".as_ptr() };
+    let flags = ffi::Py_TPFLAGS_METHOD_DESCRIPTOR;
+    let class = make(py, null_mut(), c"builtins.function", flags, binding)?;
+    // With this name its type prints like a function's.
+    rename(class, c"function", &[]);
     STAND_IN.set(class);
     Ok(())
 }

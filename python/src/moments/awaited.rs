@@ -19,7 +19,8 @@
 //! references, but does not clear them: a cycle through it always leads through a task or a frame,
 //! too.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -33,6 +34,7 @@ use crate::alone::{alone, held};
 use crate::aside::{fetched, Aside};
 use crate::call::quietly;
 use crate::interrupts::unless_it_interrupts;
+use crate::life::{Head, Life};
 use crate::notice::note;
 use crate::types::Class;
 
@@ -82,7 +84,7 @@ pub(super) enum First {
 /// The wrapped awaitable. Fields that change are accessed by a thread that is `alone` with it.
 #[repr(C)]
 pub(super) struct Passing {
-    base: UnsafeCell<ffi::PyObject>,
+    pub(super) head: Head,
     /// A coroutine, or another awaitable. Owned; never changed.
     pub(super) inner: *mut ffi::PyObject,
     /// A `Sender`. Owned; NULL once it has ended.
@@ -97,6 +99,28 @@ pub(super) struct Passing {
     /// Whether the steps of this object are those of the `await`, and not of an iterator.
     pub(super) steps_itself: Cell<bool>,
     pub(super) weak: *mut ffi::PyObject,
+}
+
+// SAFETY: the layout above. What is taken from a field is released by the code that takes it; with
+// the GIL, or while all other threads are stopped, the collector sees it before or after that.
+unsafe impl Life for Passing {
+    const WEAK: Option<usize> = Some(offset_of!(Passing, weak));
+    type Held = [*mut ffi::PyObject; 5];
+
+    fn held(&self) -> Self::Held {
+        let [judge, scope, transport] = self.more.each_ref().map(Cell::get);
+        [self.inner, self.sender.get(), judge, scope, transport]
+    }
+
+    unsafe fn end(&self) {
+        // SAFETY: promised by the caller. The awaitable goes first: its own end may be the last
+        // step of the request.
+        unsafe {
+            ffi::Py_DECREF(self.inner);
+            self.abandon();
+            self.release();
+        }
+    }
 }
 
 /// A sender that is held.
@@ -301,7 +325,7 @@ impl Passing {
 
     /// It as a Python object, borrowed.
     fn as_object(&self) -> *mut ffi::PyObject {
-        self.base.get()
+        self.head.object()
     }
 }
 
@@ -313,6 +337,23 @@ impl Passing {
             let call = unsafe { alone(self.as_object(), || self.call.take()) };
             quietly((), || call.map_or((), |call| call.end(error)));
         }
+    }
+
+    /// It was closed; `result` is the inner awaitable's, NULL with an exception set. Returns it.
+    ///
+    /// Safety: the GIL is held, and the caller holds the object.
+    pub(super) unsafe fn closed(&self, result: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if result.is_null() {
+                self.fail_as_set();
+            }
+            Aside::around(|_| {
+                self.abandon();
+                self.release();
+            });
+        }
+        result
     }
 
     /// Ends the request of an application that was not run to its end, or the span of a call. From

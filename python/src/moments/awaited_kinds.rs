@@ -20,9 +20,9 @@
 //! containers, callables, context managers), and types beyond `MOST_KINDS`: they are handed over as
 //! they are, and what depends on their end has ended.
 
-use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
-use std::os::raw::{c_int, c_void};
+use std::mem::offset_of;
+use std::os::raw::c_void;
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -31,13 +31,13 @@ use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
 use super::awaited::Passing;
-use super::awaited_type::{self, called, fits, itself, Args};
+use super::awaited_type::{called, fits, itself, Args};
 use super::steps::{as_method, asked, ended, is_generator_to_await, sent};
-use crate::aside::Aside;
 use crate::call::{leaked, method, quietly};
-use crate::disguise::{answers, dir, let_go, weak_member, Disguise};
+use crate::disguise::{answers, dir, Disguise};
 use crate::kept::word;
-use crate::types::{class_below, rename, slot, visit_all, Class};
+use crate::life::{self, Head, Life};
+use crate::types::{class_below, rename, slot, Class};
 
 /// The types of a process that are represented; each costs some 2 KB.
 const MOST_KINDS: usize = 64;
@@ -52,7 +52,7 @@ const STEPPED: [&CStr; 6] = [c"send", c"throw", c"close", c"__await__", c"__iter
 /// head.
 #[repr(C)]
 struct Steps {
-    base: UnsafeCell<ffi::PyObject>,
+    _head: Head,
     /// Owned; never changed, as `passing`.
     iterator: *mut ffi::PyObject,
     /// A `Passing`, owned.
@@ -61,11 +61,7 @@ struct Steps {
 }
 
 /// An object of ours that is awaited or stepped.
-trait Part: Disguise {
-    const SIZE: usize;
-    const WEAK: usize;
-    const DEALLOC: ffi::destructor;
-    const TRAVERSE: ffi::traverseproc;
+trait Part: Disguise + Life {
     /// What an `await` asks it for.
     const AWAITED: Option<ffi::unaryfunc>;
 
@@ -88,10 +84,6 @@ impl Disguise for Passing {
 }
 
 impl Part for Passing {
-    const SIZE: usize = size_of::<Passing>();
-    const WEAK: usize = std::mem::offset_of!(Passing, weak);
-    const DEALLOC: ffi::destructor = awaited_type::dealloc;
-    const TRAVERSE: ffi::traverseproc = awaited_type::traverse;
     const AWAITED: Option<ffi::unaryfunc> = Some(awaited);
 
     unsafe fn passing<'a>(object: *mut ffi::PyObject) -> &'a Passing {
@@ -105,6 +97,16 @@ impl Part for Passing {
     }
 }
 
+// SAFETY: the layout above; both references are set once.
+unsafe impl Life for Steps {
+    const WEAK: Option<usize> = Some(offset_of!(Steps, weak));
+    type Held = [*mut ffi::PyObject; 2];
+
+    fn held(&self) -> Self::Held {
+        [self.iterator, self.passing]
+    }
+}
+
 impl Disguise for Steps {
     const OWN: &'static [&'static CStr] = &STEPPED;
 
@@ -115,10 +117,6 @@ impl Disguise for Steps {
 }
 
 impl Part for Steps {
-    const SIZE: usize = size_of::<Steps>();
-    const WEAK: usize = std::mem::offset_of!(Steps, weak);
-    const DEALLOC: ffi::destructor = dealloc;
-    const TRAVERSE: ffi::traverseproc = traverse;
     const AWAITED: Option<ffi::unaryfunc> = None;
 
     unsafe fn passing<'a>(object: *mut ffi::PyObject) -> &'a Passing {
@@ -161,24 +159,22 @@ unsafe extern "C" fn awaited(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 ///
 /// Safety: the GIL is held, both objects are alive.
 unsafe fn steps(iterator: *mut ffi::PyObject, passing: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: promised by the caller. The fields of the new object are set before anything else has
-    // it; it takes a reference to its type.
+    // SAFETY: promised by the caller; the type is one of a `Steps`.
     unsafe {
         let class = class_for::<Steps>(ffi::Py_TYPE(iterator));
-        let made: *mut Steps = match class.is_null() {
+        let fields = |_head| {
+            ffi::Py_INCREF(passing);
+            Steps { _head, iterator, passing, weak: null_mut() }
+        };
+        let made = match class.is_null() {
             true => null_mut(),
-            false => ffi::PyObject_GC_New(class),
+            false => life::make(class, fields),
         };
         if made.is_null() {
             ffi::PyErr_Clear();
             (*passing.cast::<Passing>()).give_up();
             return iterator;
         }
-        ffi::Py_INCREF(passing);
-        (&raw mut (*made).iterator).write(iterator);
-        (&raw mut (*made).passing).write(passing);
-        (&raw mut (*made).weak).write(null_mut());
-        ffi::PyObject_GC_Track(made.cast());
         made.cast()
     }
 }
@@ -275,44 +271,9 @@ unsafe extern "C" fn close<P: Part>(
     unsafe {
         let result = called(P::original(object), c"close", (args, count, keywords));
         if P::is_awaited(object) && fits(c"close", count, keywords) {
-            let passing = P::passing(object);
-            if result.is_null() {
-                passing.fail_as_set();
-            }
-            let aside = Aside::take();
-            passing.abandon();
-            passing.release();
-            aside.put_back();
+            return P::passing(object).closed(result);
         }
         result
-    }
-}
-
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. Each object
-    // holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (steps, class) = (&*object.cast::<Steps>(), ffi::Py_TYPE(object));
-        let_go(object, steps.weak);
-        let aside = Aside::take();
-        ffi::Py_DECREF(steps.iterator);
-        ffi::Py_DECREF(steps.passing);
-        aside.put_back();
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Steps`, under the GIL.
-    unsafe {
-        let steps = &*object.cast::<Steps>();
-        visit_all(&[steps.iterator, steps.passing, ffi::Py_TYPE(object).cast()], visit, arg)
     }
 }
 
@@ -419,22 +380,14 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
             methods.push(method(name, step, c"The represented object's."));
         }
     }
-    let (dealloc, traverse) = (P::DEALLOC, P::TRAVERSE);
     let mut slots = answers::<P>();
-    slots.extend([
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_tp_methods, leaked(methods).cast()),
-    ]);
+    slots.push(slot(ffi::Py_tp_methods, leaked(methods).cast()));
     // SAFETY: a live type.
     let class = unsafe { &*theirs.as_type_ptr() };
     let not_hashed: ffi::hashfunc = ffi::PyObject_HashNotImplemented;
     if class.tp_hash.is_some_and(|hash| hash as usize == not_hashed as usize) {
         slots.retain(|slot| slot.slot != ffi::Py_tp_hash);
         slots.push(slot(ffi::Py_tp_hash, not_hashed as *const c_void));
-    }
-    if class.tp_weaklistoffset != 0 {
-        slots.push(slot(ffi::Py_tp_members, weak_member(P::WEAK)));
     }
     if class.tp_iter.is_some() {
         slots.push(slot(ffi::Py_tp_iter, iterated::<P> as *const c_void));
@@ -446,8 +399,13 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
     if let Some(awaited) = P::AWAITED {
         slots.push(slot(ffi::Py_am_await, awaited as *const c_void));
     }
-    let named = kept(format!("{module}.{name}"))?;
-    let made = class_below(py, BASE.get(), named, P::SIZE, ffi::Py_TPFLAGS_HAVE_GC, slots)?;
+    slots.extend(life::slots::<P>());
+    if class.tp_weaklistoffset == 0 {
+        // Of such an object none can be made: the field remains NULL.
+        slots.retain(|slot| slot.slot != ffi::Py_tp_members);
+    }
+    let (named, flags) = (kept(format!("{module}.{name}"))?, life::flags::<P>());
+    let made = class_below(py, BASE.get(), named, size_of::<P>(), flags, slots)?;
     // Of a generator the interpreter has `await` without a method.
     let without: &[&CStr] = if has(theirs, c"__await__") { &[] } else { &[c"__await__"] };
     // Without its module, as of types made in Python: by a full name the sampler knows the

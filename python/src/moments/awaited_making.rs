@@ -14,6 +14,7 @@ use super::awaited_kinds::{class_around, steps_itself};
 use super::call_span::Call;
 use super::sender::Sender;
 use super::steps::{asked, is_generator_to_await};
+use crate::life::make;
 use crate::unfinished;
 
 /// `made` in a `Passing`; `made` itself if it cannot be awaited, which the awaiting code will
@@ -109,8 +110,7 @@ unsafe fn pass_with(
     first: First,
     more: [*mut ffi::PyObject; 3],
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL and all objects. The memory of a `Passing` is not shared
-    // before all fields are set; without that it is freed with the reference to its type.
+    // SAFETY: the caller holds the GIL and all objects.
     unsafe {
         let is_coroutine = is_as_a_coroutine(made);
         let class = match is_coroutine {
@@ -121,9 +121,9 @@ unsafe fn pass_with(
             // What awaits it will report this.
             false => null_mut(),
         };
-        let passing: *mut Passing = match class.is_null() {
+        let passing = match class.is_null() {
             true => null_mut(),
-            false => ffi::PyObject_GC_New(class),
+            false => put_together(class, made, sender, role, first, more, None),
         };
         if passing.is_null() {
             // The program's own object is awaited, by no request of ours.
@@ -139,7 +139,7 @@ unsafe fn pass_with(
             ffi::Py_DECREF(sender.cast());
             return made;
         }
-        put_together(passing, made, sender, role, first, more, None)
+        passing
     }
 }
 
@@ -153,21 +153,22 @@ pub(super) unsafe fn pass_call(made: *mut ffi::PyObject, call: Call) -> *mut ffi
         if ffi::Py_TYPE(made) != &raw mut ffi::PyCoro_Type {
             return made;
         }
-        let passing: *mut Passing = ffi::PyObject_GC_New(COROUTINE.get());
+        let (class, sender, more) = (COROUTINE.get(), null_mut(), [null_mut(); 3]);
+        let passing = put_together(class, made, sender, Role::Call, First::Call, more, Some(call));
         if passing.is_null() {
             ffi::PyErr_Clear();
             return made;
         }
-        let (none, call) = ([null_mut(); 3], Some(call));
-        put_together(passing, made, null_mut(), Role::Call, First::Call, none, call)
+        passing
     }
 }
 
-/// Sets the fields of a new object, which nothing else has.
+/// A new object of this type; NULL and MemoryError.
 ///
-/// Safety: the GIL is held; all references are taken over.
+/// Safety: the GIL is held; `class` is a type made for `inner`. All references are taken over if
+/// there is memory for it.
 unsafe fn put_together(
-    passing: *mut Passing,
+    class: *mut ffi::PyTypeObject,
     inner: *mut ffi::PyObject,
     sender: *mut Sender,
     role: Role,
@@ -177,17 +178,18 @@ unsafe fn put_together(
 ) -> *mut ffi::PyObject {
     // SAFETY: promised by the caller.
     unsafe {
-        let steps_itself =
-            is_as_a_coroutine(inner) || steps_itself(inner, ffi::Py_TYPE(passing.cast()));
-        (&raw mut (*passing).inner).write(inner);
-        (&raw mut (*passing).steps_itself).write(Cell::new(steps_itself));
-        (&raw mut (*passing).sender).write(Cell::new(sender.cast()));
-        (&raw mut (*passing).role).write(role);
-        (&raw mut (*passing).first).write(Cell::new(first));
-        (&raw mut (*passing).more).write(more.map(Cell::new));
-        (&raw mut (*passing).call).write(Cell::new(call));
-        (&raw mut (*passing).weak).write(null_mut());
-        ffi::PyObject_GC_Track(passing.cast());
-        passing.cast()
+        let steps_itself = is_as_a_coroutine(inner) || steps_itself(inner, class);
+        let fields = |head| Passing {
+            head,
+            inner,
+            sender: Cell::new(sender.cast()),
+            role,
+            first: Cell::new(first),
+            more: more.map(Cell::new),
+            call: Cell::new(call),
+            steps_itself: Cell::new(steps_itself),
+            weak: null_mut(),
+        };
+        make(class, fields).cast()
     }
 }

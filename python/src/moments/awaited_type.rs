@@ -9,7 +9,6 @@
 //! Missing on purpose: what `__await__` returns (`awaited_wrapper`); other awaitables
 //! (`awaited_kinds`).
 
-use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
@@ -19,11 +18,10 @@ use pyo3::prelude::*;
 
 use super::awaited::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
-use crate::aside::Aside;
 use crate::call::{leaked, method, wrong_call, Fast};
-use crate::disguise::{let_go, weak_member};
 use crate::kept::word;
-use crate::types::{class_below, rename, slot, visit_all};
+use crate::life::class;
+use crate::types::{rename, slot};
 
 pub(super) unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a live object.
@@ -170,14 +168,7 @@ pub(super) unsafe extern "C" fn close(
         let passing = &*object.cast::<Passing>();
         // From 3.13 on a coroutine may return a value.
         let result = called(passing.inner, c"close", (args, count, keywords));
-        if result.is_null() {
-            passing.fail_as_set();
-        }
-        let aside = Aside::take();
-        passing.abandon();
-        passing.release();
-        aside.put_back();
-        result
+        passing.closed(result)
     }
 }
 
@@ -193,41 +184,6 @@ unsafe extern "C" fn size(
         let coroutine = (*object.cast::<Passing>()).inner;
         let name = word!(Python::assume_attached(), "__sizeof__").as_ptr();
         ffi::PyObject_VectorcallMethod(name, [coroutine].as_ptr(), 1, null_mut())
-    }
-}
-
-pub(super) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (passing, class) = (&*object.cast::<Passing>(), ffi::Py_TYPE(object));
-        let_go(object, passing.weak);
-        let aside = Aside::take();
-        ffi::Py_DECREF(passing.inner);
-        passing.abandon();
-        passing.release();
-        aside.put_back();
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-pub(super) unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Passing`, under the GIL.
-    unsafe {
-        let passing = &*object.cast::<Passing>();
-        let class = ffi::Py_TYPE(object).cast();
-        let [judge, scope, transport] = passing.more.each_ref().map(Cell::get);
-        let own = [passing.inner, passing.sender.get(), class];
-        match visit_all(&own, visit, arg) {
-            0 => visit_all(&[judge, scope, transport], visit, arg),
-            stop => stop,
-        }
     }
 }
 
@@ -303,7 +259,6 @@ pub(super) fn make_type(
     base: *mut ffi::PyTypeObject,
     wrapped: Fast,
 ) -> PyResult<()> {
-    let (flags, size_of) = (ffi::Py_TPFLAGS_HAVE_GC, size_of::<Passing>());
     let mut methods = steps(py)?;
     methods.push(method(c"__sizeof__", size, c"The coroutine's."));
     let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
@@ -311,18 +266,15 @@ pub(super) fn make_type(
     wrapping.ml_flags |= ffi::METH_COEXIST;
     methods.push(wrapping);
     let slots = vec![
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
         slot(ffi::Py_am_await, awaited as *const c_void),
         slot(ffi::Py_tp_iternext, next as *const c_void),
         slot(ffi::Py_tp_methods, leaked(methods).cast()),
         slot(ffi::Py_tp_repr, repr as *const c_void),
-        slot(ffi::Py_tp_members, weak_member(std::mem::offset_of!(Passing, weak))),
         slot(ffi::Py_tp_iter, yielded_from as *const c_void),
         slot(ffi::Py_tp_getattro, attribute as *const c_void),
         slot(ffi::Py_tp_setattro, set_attribute as *const c_void),
     ];
-    let class = class_below(py, base, c"builtins.coroutine", size_of, flags, slots)?;
+    let class = class::<Passing>(py, base, c"builtins.coroutine", 0, slots)?;
     rename(class, c"coroutine", &[c"__iter__", c"__next__"]);
     COROUTINE.set(class);
     Ok(())

@@ -5,9 +5,8 @@
 //! the coroutine's wrapper in it, except by `type()`. Missing on purpose: `await`, which steps the
 //! `Passing` itself.
 
-use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 
 use pyo3::ffi;
@@ -17,16 +16,26 @@ use super::awaited::Passing;
 use super::awaited_kinds::derive_from;
 use super::awaited_type::{self, called, fits, Args};
 use crate::call::{leaked, method, Fast};
-use crate::types::{class_below, class_of, rename, slot, visit_all, Class};
+use crate::life::{class, make, Head, Life};
+use crate::types::{class_of, rename, slot, Class};
 
 static WRAPPER: Class = Class::new();
 
 /// The iterator. The sampler reads its first word behind the head.
 #[repr(C)]
 struct Wrapper {
-    base: UnsafeCell<ffi::PyObject>,
+    _head: Head,
     /// A `Passing`, owned.
     passing: *mut ffi::PyObject,
+}
+
+// SAFETY: the layout above; the reference is set once.
+unsafe impl Life for Wrapper {
+    type Held = [*mut ffi::PyObject; 1];
+
+    fn held(&self) -> Self::Held {
+        [self.passing]
+    }
 }
 
 /// `__await__()`.
@@ -36,16 +45,13 @@ unsafe extern "C" fn wrapped(
     _count: ffi::Py_ssize_t,
     _keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`. The fields of the new object are set
-    // before anything else has it.
+    // SAFETY: called by CPython with the GIL and a `Passing`; the type is that of a `Wrapper`.
     unsafe {
-        let made: *mut Wrapper = ffi::PyObject_GC_New(WRAPPER.get());
-        if !made.is_null() {
+        let wrapper = |_head| {
             ffi::Py_INCREF(object);
-            (&raw mut (*made).passing).write(object);
-            ffi::PyObject_GC_Track(made.cast());
-        }
-        made.cast()
+            Wrapper { _head, passing: object }
+        };
+        make(WRAPPER.get(), wrapper).cast()
     }
 }
 
@@ -125,27 +131,6 @@ unsafe extern "C" fn close(
     unsafe { forward(object, c"close", awaited_type::close, (args, count, keywords)) }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. Each object
-    // holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (passing, class) = (passing(object), ffi::Py_TYPE(object));
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(passing);
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Wrapper`, under the GIL.
-    unsafe { visit_all(&[passing(object), ffi::Py_TYPE(object).cast()], visit, arg) }
-}
-
 /// Makes the types, those of `Passing` included.
 pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     // Of all types that have what is awaited in the first word behind their head: the sampler finds
@@ -158,14 +143,11 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
         method(c"close", close, c"As of a coroutine's wrapper."),
     ]);
     let slots = vec![
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
         slot(ffi::Py_tp_iter, itself as *const c_void),
         slot(ffi::Py_tp_iternext, next as *const c_void),
         slot(ffi::Py_tp_methods, methods.cast()),
     ];
-    let (flags, name) = (ffi::Py_TPFLAGS_HAVE_GC, c"builtins.coroutine_wrapper");
-    let class = class_below(py, base, name, size, flags, slots)?;
+    let class = class::<Wrapper>(py, base, c"builtins.coroutine_wrapper", 0, slots)?;
     rename(class, c"coroutine_wrapper", &[]);
     WRAPPER.set(class);
     derive_from(base);

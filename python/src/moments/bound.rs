@@ -8,12 +8,13 @@
 //! that the collector tracks, the door returns an ordinary method instead.
 
 use std::cell::UnsafeCell;
+use std::mem::offset_of;
 use std::os::raw::c_void;
-use std::ptr::null;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::life::members;
 use crate::types::{class_of, slot, Class};
 
 /// `__enter__` or `__exit__` of an object, bound to it. Lies inside of it.
@@ -79,19 +80,10 @@ unsafe extern "C" fn unbind(object: *mut ffi::PyObject) {
 
 /// Makes the type of bound methods.
 pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    // CPython finds the function to call at this offset of the object.
-    let offset = ffi::PyMemberDef {
-        name: c"__vectorcalloffset__".as_ptr(),
-        type_code: ffi::Py_T_PYSSIZET,
-        offset: std::mem::offset_of!(Bound, call) as ffi::Py_ssize_t,
-        flags: ffi::Py_READONLY,
-        doc: null(),
-    };
-    let members = vec![offset, ffi::PyMemberDef::default()].leak();
     let slots = vec![
         slot(ffi::Py_tp_dealloc, unbind as *const c_void),
         slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-        slot(ffi::Py_tp_members, members.as_ptr().cast()),
+        slot(ffi::Py_tp_members, members(Some(offset_of!(Bound, call)), None)),
     ];
     let flags = ffi::Py_TPFLAGS_HAVE_VECTORCALL;
     let class = class_of(py, c"dashcam._native.Bound", size_of::<Bound>(), flags, slots)?;

@@ -10,11 +10,9 @@
 //! What it promises: the function's arguments, result and exceptions pass unchanged, with no frame
 //! of ours; see `disguise` for the rest.
 //!
-//! Missing on purpose: pools (python/dashcam/_integrations). Garbage collection visits its
-//! references, but does not clear them: the code that holds the work holds the function.
+//! Missing on purpose: pools (python/dashcam/_integrations).
 
-use std::cell::UnsafeCell;
-use std::os::raw::{c_int, c_void};
+use std::mem::offset_of;
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -23,22 +21,34 @@ use pyo3::prelude::*;
 use super::tasks::{task_begin, task_end};
 use crate::aside::Aside;
 use crate::call::quietly;
-use crate::disguise::{let_go, members, slots, Disguise};
+use crate::disguise::{slots, Disguise};
+use crate::life::{class, make, Head, Life};
 use crate::process::arm_late;
-use crate::types::{class_of, slot, visit_all, Class};
+use crate::types::Class;
 
 /// The type.
 static WORK: Class = Class::new();
 
 #[repr(C)]
 struct Work {
-    base: UnsafeCell<ffi::PyObject>,
+    _head: Head,
     call: Option<ffi::vectorcallfunc>,
     /// Owned.
     function: *mut ffi::PyObject,
     weak: *mut ffi::PyObject,
     request: u64,
     queued_ns: u64,
+}
+
+// SAFETY: the layout above; the function is set once.
+unsafe impl Life for Work {
+    const WEAK: Option<usize> = Some(offset_of!(Work, weak));
+    const CALL: Option<usize> = Some(offset_of!(Work, call));
+    type Held = [*mut ffi::PyObject; 1];
+
+    fn held(&self) -> Self::Held {
+        [self.function]
+    }
 }
 
 impl Disguise for Work {
@@ -54,19 +64,17 @@ impl Disguise for Work {
 #[pyfunction]
 pub fn work<'py>(request: u64, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = function.py();
-    // SAFETY: the type has room for a `Work`; all fields are set before the object is shared.
+    // SAFETY: the type is that of a `Work`; NULL is fetched as an error.
     unsafe {
-        let made: *mut Work = ffi::PyObject_GC_New(WORK.get());
-        if made.is_null() {
-            return Err(PyErr::fetch(py));
-        }
-        (&raw mut (*made).call).write(Some(call));
-        (&raw mut (*made).function).write(function.clone().into_ptr());
-        (&raw mut (*made).weak).write(null_mut());
-        (&raw mut (*made).request).write(request);
-        (&raw mut (*made).queued_ns).write(sys::clock::now_ns());
-        ffi::PyObject_GC_Track(made.cast());
-        Ok(Bound::from_owned_ptr(py, made.cast()))
+        let made = make(WORK.get(), |_head| Work {
+            _head,
+            call: Some(call),
+            function: function.clone().into_ptr(),
+            weak: null_mut(),
+            request,
+            queued_ns: sys::clock::now_ns(),
+        });
+        Bound::from_owned_ptr_or_err(py, made.cast())
     }
 }
 
@@ -90,39 +98,9 @@ unsafe extern "C" fn call(
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (work, class) = (&*object.cast::<Work>(), ffi::Py_TYPE(object));
-        let_go(object, work.weak);
-        ffi::Py_DECREF(work.function);
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Work`, under the GIL.
-    unsafe { visit_all(&[Work::original(object), ffi::Py_TYPE(object).cast()], visit, arg) }
-}
-
 /// Makes the type.
 pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    let mut slots = slots::<Work>(Vec::new());
-    let members = members(std::mem::offset_of!(Work, call), std::mem::offset_of!(Work, weak));
-    slots.extend([
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-        slot(ffi::Py_tp_members, members),
-    ]);
-    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    WORK.set(class_of(py, c"dashcam._native.Work", size_of::<Work>(), flags, slots)?);
+    let slots = slots::<Work>(Vec::new());
+    WORK.set(class::<Work>(py, null_mut(), c"dashcam._native.Work", 0, slots)?);
     Ok(())
 }

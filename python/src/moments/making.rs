@@ -4,6 +4,7 @@
 //! nothing is allocated for a span while the pool has one. Missing on purpose: their layout
 //! (`object`).
 
+use std::cell::Cell;
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use super::doors;
 use super::entering;
 use super::object::{Kind, Moment};
 use crate::call::{leaked, quietly};
+use crate::life::visit_all;
 use crate::types::{class_of, slot};
 
 /// A new object with one reference; NULL and MemoryError. `name`: exactly a str; its reference is
@@ -93,17 +95,11 @@ unsafe extern "C" fn traverse(
     // SAFETY: called by the collector with an object of ours, while no other thread runs. Names and
     // keys are strs, which hold nothing.
     unsafe {
-        let moment = &*object.cast::<Moment>();
-        for value in &moment.values {
-            let value = value.get();
-            if !value.is_null() {
-                let stop = visit(value, arg);
-                if stop != 0 {
-                    return stop;
-                }
-            }
+        let values = (*object.cast::<Moment>()).values.each_ref().map(Cell::get);
+        match visit_all(&values, visit, arg) {
+            0 => visit(ffi::Py_TYPE(object).cast(), arg),
+            stop => stop,
         }
-        visit(ffi::Py_TYPE(object).cast(), arg)
     }
 }
 

@@ -4,8 +4,7 @@
 //! query as the server's `send` does (see `disguise`). What is missing on purpose: what a call of
 //! it does, which `asgi` passes in.
 
-use std::cell::UnsafeCell;
-use std::os::raw::{c_int, c_void};
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,8 +14,9 @@ use pyo3::prelude::*;
 use super::request;
 use crate::aside::Aside;
 use crate::call::quietly;
-use crate::disguise::{let_go, members, slots, Disguise};
-use crate::types::{class_of, slot, visit_all, Class};
+use crate::disguise::{slots, Disguise};
+use crate::life::{class, make, Head, Life};
+use crate::types::Class;
 
 /// The type of `Sender`.
 static SENDER: Class = Class::new();
@@ -24,7 +24,7 @@ static SENDER: Class = Class::new();
 /// A `send` for the application.
 #[repr(C)]
 pub(super) struct Sender {
-    base: UnsafeCell<ffi::PyObject>,
+    _head: Head,
     call: Option<ffi::vectorcallfunc>,
     /// The server's; None for a request that has none. Owned.
     pub inner: *mut ffi::PyObject,
@@ -33,6 +33,17 @@ pub(super) struct Sender {
     request: AtomicU64,
     /// Whether the reply is one of 500 and more.
     pub failed: AtomicBool,
+}
+
+// SAFETY: the layout above; the server's `send` is set once.
+unsafe impl Life for Sender {
+    const WEAK: Option<usize> = Some(offset_of!(Sender, weak));
+    const CALL: Option<usize> = Some(offset_of!(Sender, call));
+    type Held = [*mut ffi::PyObject; 1];
+
+    fn held(&self) -> Self::Held {
+        [self.inner]
+    }
 }
 
 impl Disguise for Sender {
@@ -53,19 +64,13 @@ impl Sender {
         inner: *mut ffi::PyObject,
         call: Option<ffi::vectorcallfunc>,
     ) -> *mut Sender {
-        // SAFETY: the type has room for a `Sender`; all fields are set before the object is shared.
+        let (request, failed) = (AtomicU64::new(request), AtomicBool::new(false));
+        // SAFETY: promised by the caller; the type is that of a `Sender`.
         unsafe {
-            let made: *mut Sender = ffi::PyObject_GC_New(SENDER.get());
-            if !made.is_null() {
+            make(SENDER.get(), |_head| {
                 ffi::Py_INCREF(inner);
-                (&raw mut (*made).call).write(call);
-                (&raw mut (*made).inner).write(inner);
-                (&raw mut (*made).weak).write(null_mut());
-                (&raw mut (*made).request).write(AtomicU64::new(request));
-                (&raw mut (*made).failed).write(AtomicBool::new(false));
-                ffi::PyObject_GC_Track(made.cast());
-            }
-            made
+                Sender { _head, call, inner, weak: null_mut(), request, failed }
+            })
         }
     }
 
@@ -135,43 +140,9 @@ impl Sender {
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        let (sender, class) = (&*object.cast::<Sender>(), ffi::Py_TYPE(object));
-        let_go(object, sender.weak);
-        ffi::Py_DECREF(sender.inner);
-        ffi::PyObject_GC_Del(object.cast());
-        ffi::Py_DECREF(class.cast());
-    }
-}
-
-unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut c_void,
-) -> c_int {
-    // SAFETY: called by the collector with a `Sender`, under the GIL.
-    unsafe {
-        let sender = &*object.cast::<Sender>();
-        visit_all(&[sender.inner, ffi::Py_TYPE(object).cast()], visit, arg)
-    }
-}
-
 /// Makes the type of `Sender`.
 pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
-    let members = members(std::mem::offset_of!(Sender, call), std::mem::offset_of!(Sender, weak));
-    let mut slots = slots::<Sender>(Vec::new());
-    slots.extend([
-        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
-        slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-        slot(ffi::Py_tp_members, members),
-    ]);
-    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    let class = class_of(py, c"dashcam._native.AsgiSend", size_of::<Sender>(), flags, slots)?;
-    SENDER.set(class);
+    let slots = slots::<Sender>(Vec::new());
+    SENDER.set(class::<Sender>(py, null_mut(), c"dashcam._native.AsgiSend", 0, slots)?);
     Ok(())
 }
