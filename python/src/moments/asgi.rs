@@ -35,8 +35,7 @@ use pyo3::types::PyString;
 use sys::cell::StaticRef;
 
 use super::arrivals::{begin_asgi, item};
-use super::awaited::Role;
-use super::awaited_making::{pass, pass_lazily};
+use super::awaited::{pass, pass_lazily, Role};
 use super::request;
 use super::sender::Sender;
 use crate::call::{quietly, wrong_call, Definition};

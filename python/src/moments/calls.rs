@@ -22,7 +22,7 @@ use pyo3::types::{PyInt, PyString};
 use recorder::Recorder;
 
 use super::call_span::Call;
-use super::{awaited_making, quick};
+use super::{awaited, quick};
 use crate::aside::{fetched, Aside};
 use crate::call::{method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
@@ -365,7 +365,7 @@ unsafe extern "C" fn around<N: Naming, const IS_ASYNC: bool>(
         let result = ffi::PyObject_Vectorcall(original, first, positional.len() as _, keywords);
         match call {
             None => result,
-            Some(call) if IS_ASYNC && !result.is_null() => awaited_making::pass_call(result, call),
+            Some(call) if IS_ASYNC && !result.is_null() => awaited::pass_call(result, call),
             Some(call) => {
                 match result.is_null() {
                     true => Aside::around(|aside| call.end(&aside.kind())),

@@ -16,10 +16,6 @@ mod arrivals;
 mod asgi;
 mod attributes;
 mod awaited;
-mod awaited_kinds;
-mod awaited_making;
-mod awaited_type;
-mod awaited_wrapper;
 #[cfg(not(Py_GIL_DISABLED))]
 mod bound;
 mod call_span;
@@ -38,7 +34,6 @@ mod request;
 mod sender;
 mod served;
 mod span;
-mod steps;
 mod tasks;
 mod wsgi;
 
@@ -63,7 +58,7 @@ use span::Spans;
 
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
-pub use awaited_making::{handling, seen};
+pub use awaited::{handling, seen};
 pub use calls::{cursor_is_hooked, release_cursors};
 pub use handed::work;
 pub use quick::{names_path, names_route};
@@ -357,7 +352,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     #[cfg(not(Py_GIL_DISABLED))]
     doors::make_types(py)?;
-    awaited_wrapper::make_types(py)?;
+    awaited::make_types(py)?;
     sender::make_type(py)?;
     asgi::make_transport(py)?;
     handed::make_type(py)?;

@@ -132,7 +132,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "_asyncio.Task" => Some(Sort::Task),
         "_asyncio.Future" => Some(Sort::Future),
         "greenlet.greenlet" => Some(Sort::Greenlet),
-        // Our wrapper around an ASGI application: python/src/moments/awaited.rs.
+        // Our wrapper around an ASGI application: python/src/moments/awaited/passing.rs.
         "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
         "collections.deque" => Some(Sort::Deque),

@@ -1,7 +1,7 @@
 //! Makes a `Passing` around what a call returned.
 //!
 //! What it promises: what cannot be awaited, or cannot be represented, is handed over as it is.
-//! Missing on purpose: what a `Passing` does (`awaited`).
+//! Missing on purpose: what a `Passing` does (`passing`).
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -9,19 +9,19 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::awaited::{First, Passing, Role, COROUTINE};
-use super::awaited_kinds::{class_around, steps_itself};
-use super::call_span::Call;
-use super::sender::Sender;
+use super::kinds::{class_around, steps_itself};
+use super::passing::{First, Passing, Role, COROUTINE};
 use super::steps::{asked, is_generator_to_await};
 use crate::life::make;
+use crate::moments::call_span::Call;
+use crate::moments::sender::Sender;
 use crate::unfinished;
 
 /// `made` in a `Passing`; `made` itself if it cannot be awaited, which the awaiting code will
 /// report, or there is no memory. NULL: an exception is set. Takes over both references.
 ///
 /// Safety: the GIL is held, both objects are alive.
-pub(super) unsafe fn pass(
+pub unsafe fn pass(
     made: *mut ffi::PyObject,
     sender: *mut Sender,
     role: Role,
@@ -34,7 +34,7 @@ pub(super) unsafe fn pass(
 /// too.
 ///
 /// Safety: as `pass`; `transport` may be NULL.
-pub(super) unsafe fn pass_lazily(
+pub unsafe fn pass_lazily(
     made: *mut ffi::PyObject,
     sender: *mut Sender,
     scope: *mut ffi::PyObject,
@@ -147,7 +147,7 @@ unsafe fn pass_with(
 /// itself if it is no coroutine, or there is no memory. Takes over the reference.
 ///
 /// Safety: as `pass`.
-pub(super) unsafe fn pass_call(made: *mut ffi::PyObject, call: Call) -> *mut ffi::PyObject {
+pub unsafe fn pass_call(made: *mut ffi::PyObject, call: Call) -> *mut ffi::PyObject {
     // SAFETY: promised by the caller.
     unsafe {
         if ffi::Py_TYPE(made) != &raw mut ffi::PyCoro_Type {

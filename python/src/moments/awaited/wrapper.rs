@@ -12,9 +12,9 @@ use std::ptr::{null, null_mut};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::awaited::Passing;
-use super::awaited_kinds::derive_from;
-use super::awaited_type::{self, called, fits, Args};
+use super::coroutine::{self, called, fits, Args};
+use super::kinds::derive_from;
+use super::passing::Passing;
 use crate::call::{leaked, method, Fast};
 use crate::life::{class, make, Head, Life};
 use crate::types::{class_of, rename, slot, Class};
@@ -71,7 +71,7 @@ unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Wrapper`, which holds its `Passing`.
-    unsafe { awaited_type::next(passing(object)) }
+    unsafe { coroutine::next(passing(object)) }
 }
 
 /// A method of the `Passing`, or of a wrapper of the coroutine's, which refuses wrong arguments in
@@ -108,7 +108,7 @@ unsafe extern "C" fn send(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython.
-    unsafe { forward(object, c"send", awaited_type::send, (args, count, keywords)) }
+    unsafe { forward(object, c"send", coroutine::send, (args, count, keywords)) }
 }
 
 unsafe extern "C" fn throw(
@@ -118,7 +118,7 @@ unsafe extern "C" fn throw(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython.
-    unsafe { forward(object, c"throw", awaited_type::throw, (args, count, keywords)) }
+    unsafe { forward(object, c"throw", coroutine::throw, (args, count, keywords)) }
 }
 
 unsafe extern "C" fn close(
@@ -128,11 +128,11 @@ unsafe extern "C" fn close(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython.
-    unsafe { forward(object, c"close", awaited_type::close, (args, count, keywords)) }
+    unsafe { forward(object, c"close", coroutine::close, (args, count, keywords)) }
 }
 
 /// Makes the types, those of `Passing` included.
-pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
+pub fn make_types(py: Python<'_>) -> PyResult<()> {
     // Of all types that have what is awaited in the first word behind their head: the sampler finds
     // them by this name.
     let (name, size) = (c"dashcam._native.Passing", size_of::<Wrapper>());
@@ -151,5 +151,5 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     rename(class, c"coroutine_wrapper", &[]);
     WRAPPER.set(class);
     derive_from(base);
-    awaited_type::make_type(py, base, wrapped)
+    coroutine::make_type(py, base, wrapped)
 }

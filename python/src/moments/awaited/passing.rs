@@ -2,7 +2,7 @@
 //!
 //! How it works: a `Passing` takes the place of a coroutine in an `await`; each of its steps is a
 //! step of the inner one. Of another awaitable the steps are those of its iterator
-//! (`awaited_kinds`).
+//! (`kinds`).
 //!
 //! ```text
 //!  Passing  Python's head | inner awaitable | sender | role | first step | judge, scope, transport
@@ -15,7 +15,7 @@
 //! word after the head, where the sampler reads it (`samplers::python_stacks::objects`). A request
 //! that is never awaited, or whose task is dropped, ends with this object.
 //!
-//! Missing on purpose: how one is made (`awaited_making`); garbage collection visits its
+//! Missing on purpose: how one is made (`making`); garbage collection visits its
 //! references, but does not clear them: a cycle through it always leads through a task or a frame,
 //! too.
 
@@ -26,25 +26,25 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::call_span::Call;
-use super::sender::Sender;
 use super::steps::{returned, thrown, Step};
-use super::{arrivals, request};
 use crate::alone::{alone, held};
 use crate::aside::{fetched, Aside};
 use crate::call::quietly;
 use crate::interrupts::unless_it_interrupts;
 use crate::life::{Head, Life};
+use crate::moments::call_span::Call;
+use crate::moments::sender::Sender;
+use crate::moments::{arrivals, request};
 use crate::notice::note;
 use crate::types::Class;
 
 /// The type of a `Passing` around a coroutine, which it answers as; for other awaitables
-/// `awaited_kinds` makes types.
+/// `kinds` makes types.
 pub(super) static COROUTINE: Class = Class::new();
 
 /// The meaning of an awaitable's end.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Role {
+pub enum Role {
     /// The application is done.
     Application,
     /// The server has taken the last part of the response.

@@ -6,7 +6,7 @@
 //!
 //! What it promises: yielded, returned and raised objects are passed on unchanged.
 //!
-//! Missing on purpose: the use of the result (`awaited`).
+//! Missing on purpose: the use of the result (`passing`).
 
 use std::ptr::null_mut;
 

@@ -30,8 +30,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
-use super::awaited::Passing;
-use super::awaited_type::{called, fits, itself, Args};
+use super::coroutine::{called, fits, itself, Args};
+use super::passing::Passing;
 use super::steps::{as_method, asked, ended, is_generator_to_await, sent};
 use crate::call::{leaked, method, quietly};
 use crate::disguise::{answers, dir, Disguise};

@@ -6,8 +6,8 @@
 //! What it promises: `send`, `throw` and `close` take and raise what the wrapped object's do. Only
 //! `type()`, `next()` and the words of a refused unpacking differ (decision 0036).
 //!
-//! Missing on purpose: what `__await__` returns (`awaited_wrapper`); other awaitables
-//! (`awaited_kinds`).
+//! Missing on purpose: what `__await__` returns (`wrapper`); other awaitables
+//! (`kinds`).
 
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_int, c_void};
@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::awaited::{Passing, COROUTINE};
+use super::passing::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
 use crate::call::{leaked, method, wrong_call, Fast};
 use crate::kept::word;
