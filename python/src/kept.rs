@@ -82,6 +82,7 @@ words! { $:
     AGAIN = "_again",
     ALL_TASKS = "_all_tasks",
     ASYNCIO = "_asyncio",
+    AWAIT = "__await__",
     CALL = "__call__",
     CALLBACKS = "_callbacks",
     CLIENT = "client",

@@ -16,6 +16,7 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::methods::{self, Given, Method, Stepped};
 use super::passing::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
 use crate::call::{leaked, method, wrong_call, Fast};
@@ -73,109 +74,41 @@ pub(super) unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::Py
     }
 }
 
-/// The arguments of a method, as CPython hands them over.
-pub(super) type Args = *const *mut ffi::PyObject;
+/// The methods of a `Passing` around a coroutine.
+pub(super) struct OfCoroutine;
 
-/// Whether a call of a method fits it.
-pub(super) fn fits(name: &CStr, count: ffi::Py_ssize_t, keywords: *mut ffi::PyObject) -> bool {
-    let counts = match name.to_bytes() {
-        b"send" => 1..=1,
-        b"throw" => 1..=3,
-        _ => 0..=0,
-    };
-    keywords.is_null() && counts.contains(&count)
-}
-
-/// A call with wrong arguments: the coroutine's own method refuses it, in its own words.
-///
-/// Safety: the GIL is held, by a call with these arguments.
-#[cold]
-unsafe fn refused(
-    object: *mut ffi::PyObject,
-    name: &CStr,
-    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
-) -> *mut ffi::PyObject {
-    // SAFETY: promised by the caller; a coroutine lives as long as its `Passing`.
-    unsafe { called((*object.cast::<Passing>()).inner, name, (args, count, keywords)) }
-}
-
-/// Calls a method. NULL: an exception is set.
-///
-/// Safety: the GIL is held, by a call with these arguments; the object is alive.
-pub(super) unsafe fn called(
-    object: *mut ffi::PyObject,
-    name: &CStr,
-    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
-) -> *mut ffi::PyObject {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let method = ffi::PyObject_GetAttrString(object, name.as_ptr());
-        if method.is_null() {
-            return null_mut();
+impl Stepped for OfCoroutine {
+    unsafe fn stepped(
+        object: *mut ffi::PyObject,
+        method: Method,
+        given: Given,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller; a coroutine lives as long as its `Passing`. Arguments
+        // that fit are there.
+        unsafe {
+            let passing = &*object.cast::<Passing>();
+            let coroutine = passing.inner;
+            if !method.fits(&given) {
+                return method.call(coroutine, given);
+            }
+            match method {
+                Method::Send => {
+                    as_method(passing.step(coroutine, |inner| sent(inner, *given.first)))
+                }
+                Method::Throw => as_method(
+                    passing.step(coroutine, |inner| thrown_all(inner, given.first, given.count)),
+                ),
+                // From 3.13 on a coroutine may return a value.
+                Method::Close => passing.closed(method.call(coroutine, given)),
+            }
         }
-        let result = ffi::PyObject_Vectorcall(method, args, count as _, keywords);
-        ffi::Py_DECREF(method);
-        result
-    }
-}
-
-/// `send(value)`.
-pub(super) unsafe extern "C" fn send(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
-    unsafe {
-        if !fits(c"send", count, keywords) {
-            return refused(object, c"send", (args, count, keywords));
-        }
-        let passing = &*object.cast::<Passing>();
-        as_method(passing.step(passing.inner, |inner| sent(inner, *args)))
-    }
-}
-
-/// `throw(type_or_value, value, traceback)`.
-pub(super) unsafe extern "C" fn throw(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`; all are held by the caller.
-    unsafe {
-        if !fits(c"throw", count, keywords) {
-            return refused(object, c"throw", (args, count, keywords));
-        }
-        let passing = &*object.cast::<Passing>();
-        as_method(passing.step(passing.inner, |inner| thrown_all(inner, args, count)))
-    }
-}
-
-/// `close()`.
-pub(super) unsafe extern "C" fn close(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
-    unsafe {
-        if !fits(c"close", count, keywords) {
-            return refused(object, c"close", (args, count, keywords));
-        }
-        let passing = &*object.cast::<Passing>();
-        // From 3.13 on a coroutine may return a value.
-        let result = called(passing.inner, c"close", (args, count, keywords));
-        passing.closed(result)
     }
 }
 
 /// `__sizeof__()`.
 unsafe extern "C" fn size(
     object: *mut ffi::PyObject,
-    _args: Args,
+    _args: *const *mut ffi::PyObject,
     _count: ffi::Py_ssize_t,
     _keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
@@ -223,21 +156,14 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 /// `send`, `throw` and `close`, documented as a coroutine's.
 fn steps(py: Python<'_>) -> PyResult<Vec<ffi::PyMethodDef>> {
-    let mut steps = vec![
-        method(c"send", send, c"As a coroutine's."),
-        method(c"throw", throw, c"As a coroutine's."),
-        method(c"close", close, c"As a coroutine's."),
-    ];
-    for step in &mut steps {
-        // SAFETY: a static type of CPython's, and a name that is a literal.
-        let (class, name) = unsafe {
-            let class = (&raw mut ffi::PyCoro_Type).cast();
-            (Bound::from_borrowed_ptr(py, class), CStr::from_ptr(step.ml_name))
-        };
-        let theirs = class.getattr(name.to_string_lossy().as_ref())?;
-        step.ml_doc = documented(name, &theirs)?.into_raw();
-    }
-    Ok(steps)
+    // SAFETY: a static type of CPython's.
+    let class = unsafe { Bound::from_borrowed_ptr(py, (&raw mut ffi::PyCoro_Type).cast()) };
+    let documented = |(step, function): (Method, Fast)| {
+        let theirs = class.getattr(step.name().to_string_lossy().as_ref())?;
+        let doc = documented(step.name(), &theirs)?.into_boxed_c_str();
+        Ok(method(step.name(), function, Box::leak(doc)))
+    };
+    methods::of::<OfCoroutine>().into_iter().map(documented).collect()
 }
 
 /// The documentation of a method as its definition has it, with the signature in front. From 3.13

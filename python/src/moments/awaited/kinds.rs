@@ -21,6 +21,7 @@
 //! they are, and what depends on their end has ended.
 
 use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::raw::c_void;
 use std::ptr::null_mut;
@@ -30,7 +31,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
-use super::coroutine::{called, fits, itself, Args};
+use super::coroutine::itself;
+use super::methods::{self, Given, Method, Stepped};
 use super::passing::Passing;
 use super::steps::{as_method, asked, ended, is_generator_to_await, sent};
 use crate::call::{leaked, method, quietly};
@@ -224,56 +226,27 @@ unsafe extern "C" fn next<P: Part>(object: *mut ffi::PyObject) -> *mut ffi::PyOb
     }
 }
 
-/// A method that steps: that of the original.
-unsafe fn stepped<P: Part>(
-    object: *mut ffi::PyObject,
-    name: &CStr,
-    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
-) -> *mut ffi::PyObject {
-    // SAFETY: the caller was called by CPython with the GIL and such an object.
-    unsafe {
-        let call = |original| called(original, name, (args, count, keywords));
-        let original = P::original(object);
-        match P::is_awaited(object) && fits(name, count, keywords) {
-            true => as_method(P::passing(object).step(original, |inner| ended(call(inner)))),
-            false => call(original),
+/// The methods of such objects: those of the original.
+struct Of<P>(PhantomData<P>);
+
+impl<P: Part> Stepped for Of<P> {
+    unsafe fn stepped(
+        object: *mut ffi::PyObject,
+        method: Method,
+        given: Given,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let original = P::original(object);
+            if !P::is_awaited(object) || !method.fits(&given) {
+                return method.call(original, given);
+            }
+            let (passing, call) = (P::passing(object), |inner| method.call(inner, given));
+            match method {
+                Method::Close => passing.closed(call(original)),
+                _ => as_method(passing.step(original, |inner| ended(call(inner)))),
+            }
         }
-    }
-}
-
-unsafe extern "C" fn send<P: Part>(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython.
-    unsafe { stepped::<P>(object, c"send", (args, count, keywords)) }
-}
-
-unsafe extern "C" fn throw<P: Part>(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython.
-    unsafe { stepped::<P>(object, c"throw", (args, count, keywords)) }
-}
-
-unsafe extern "C" fn close<P: Part>(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and such an object, which the caller holds.
-    unsafe {
-        let result = called(P::original(object), c"close", (args, count, keywords));
-        if P::is_awaited(object) && fits(c"close", count, keywords) {
-            return P::passing(object).closed(result);
-        }
-        result
     }
 }
 
@@ -373,11 +346,9 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
         (theirs.getattr("__module__")?.extract()?, theirs.name()?.extract()?);
     let kept = |text: String| Ok::<_, PyErr>(&*Box::leak(CString::new(text)?.into_boxed_c_str()));
     let mut methods = vec![method(c"__dir__", dir::<P>, c"As of the represented object.")];
-    let steps =
-        [(c"send", send::<P> as _), (c"throw", throw::<P> as _), (c"close", close::<P> as _)];
-    for (name, step) in steps {
-        if has(theirs, name) {
-            methods.push(method(name, step, c"The represented object's."));
+    for (step, function) in methods::of::<Of<P>>() {
+        if has(theirs, step.name()) {
+            methods.push(method(step.name(), function, c"The represented object's."));
         }
     }
     let mut slots = answers::<P>();

@@ -13,6 +13,7 @@
 mod coroutine;
 mod kinds;
 mod making;
+mod methods;
 mod passing;
 mod steps;
 mod wrapper;

@@ -7,19 +7,22 @@
 
 use std::ffi::CStr;
 use std::os::raw::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::coroutine::{self, called, fits, Args};
+use super::coroutine::{self, OfCoroutine};
 use super::kinds::derive_from;
+use super::methods::{self, called, Given, Method, Stepped};
 use super::passing::Passing;
-use crate::call::{leaked, method, Fast};
+use crate::call::{leaked, method};
+use crate::kept::word;
 use crate::life::{class, make, Head, Life};
 use crate::types::{class_of, rename, slot, Class};
 
 static WRAPPER: Class = Class::new();
+const DOC: &CStr = c"As of a coroutine's wrapper.";
 
 /// The iterator. The sampler reads its first word behind the head.
 #[repr(C)]
@@ -41,7 +44,7 @@ unsafe impl Life for Wrapper {
 /// `__await__()`.
 unsafe extern "C" fn wrapped(
     object: *mut ffi::PyObject,
-    _args: Args,
+    _args: *const *mut ffi::PyObject,
     _count: ffi::Py_ssize_t,
     _keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
@@ -74,61 +77,32 @@ unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     unsafe { coroutine::next(passing(object)) }
 }
 
-/// A method of the `Passing`, or of a wrapper of the coroutine's, which refuses wrong arguments in
-/// its own words.
-///
-/// Safety: called by CPython with the GIL and a `Wrapper`; the arguments are the caller's.
-unsafe fn forward(
-    object: *mut ffi::PyObject,
-    name: &CStr,
-    method: Fast,
-    (args, count, keywords): (Args, ffi::Py_ssize_t, *mut ffi::PyObject),
-) -> *mut ffi::PyObject {
-    // SAFETY: promised by the caller. The wrapper holds its `Passing`, which holds the coroutine.
-    unsafe {
-        let passing = passing(object);
-        if fits(name, count, keywords) {
-            return method(passing, args, count, keywords);
+impl Stepped for Wrapper {
+    /// A method of the `Passing`, or of a wrapper of the coroutine's, which refuses wrong arguments
+    /// in its own words.
+    unsafe fn stepped(
+        object: *mut ffi::PyObject,
+        method: Method,
+        given: Given,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller. The wrapper holds its `Passing`, which holds the
+        // coroutine.
+        unsafe {
+            let passing = passing(object);
+            if method.fits(&given) {
+                return OfCoroutine::stepped(passing, method, given);
+            }
+            let coroutine = (*passing.cast::<Passing>()).inner;
+            let name = word!(Python::assume_attached(), "__await__");
+            let theirs = called(coroutine, name, Given::NONE);
+            if theirs.is_null() {
+                return null_mut();
+            }
+            let result = method.call(theirs, given);
+            ffi::Py_DECREF(theirs);
+            result
         }
-        let coroutine = (*passing.cast::<Passing>()).inner;
-        let theirs = called(coroutine, c"__await__", (null(), 0, null_mut()));
-        if theirs.is_null() {
-            return null_mut();
-        }
-        let result = called(theirs, name, (args, count, keywords));
-        ffi::Py_DECREF(theirs);
-        result
     }
-}
-
-unsafe extern "C" fn send(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython.
-    unsafe { forward(object, c"send", coroutine::send, (args, count, keywords)) }
-}
-
-unsafe extern "C" fn throw(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython.
-    unsafe { forward(object, c"throw", coroutine::throw, (args, count, keywords)) }
-}
-
-unsafe extern "C" fn close(
-    object: *mut ffi::PyObject,
-    args: Args,
-    count: ffi::Py_ssize_t,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython.
-    unsafe { forward(object, c"close", coroutine::close, (args, count, keywords)) }
 }
 
 /// Makes the types, those of `Passing` included.
@@ -137,15 +111,12 @@ pub fn make_types(py: Python<'_>) -> PyResult<()> {
     // them by this name.
     let (name, size) = (c"dashcam._native.Passing", size_of::<Wrapper>());
     let base = class_of(py, name, size, ffi::Py_TPFLAGS_BASETYPE, vec![])?;
-    let methods = leaked(vec![
-        method(c"send", send, c"As of a coroutine's wrapper."),
-        method(c"throw", throw, c"As of a coroutine's wrapper."),
-        method(c"close", close, c"As of a coroutine's wrapper."),
-    ]);
+    let methods = methods::of::<Wrapper>();
+    let methods = methods.map(|(step, function)| method(step.name(), function, DOC));
     let slots = vec![
         slot(ffi::Py_tp_iter, itself as *const c_void),
         slot(ffi::Py_tp_iternext, next as *const c_void),
-        slot(ffi::Py_tp_methods, methods.cast()),
+        slot(ffi::Py_tp_methods, leaked(methods.to_vec()).cast()),
     ];
     let class = class::<Wrapper>(py, base, c"builtins.coroutine_wrapper", 0, slots)?;
     rename(class, c"coroutine_wrapper", &[]);
