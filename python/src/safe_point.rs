@@ -17,7 +17,7 @@
 //! | --- | --- | --- |
 //! | `life.rs` `dealloc` | last reference to one of the next six | its `Life::end` |
 //! | `moments/awaited/passing.rs` `impl Life for Passing` | an awaitable's | `request::abandon` |
-//! | `moments/awaited/kinds.rs` `impl Life for Steps` | the steps' of one | releases its own |
+//! | `moments/awaited/represented.rs` `impl Life for Steps` | its steps' | releases its own |
 //! | `moments/awaited/wrapper.rs` `impl Life for Wrapper` | a wrapper's | releases its own |
 //! | `moments/sender.rs` `impl Life for Sender` | a `send`'s | releases the server's |
 //! | `moments/handed.rs` `impl Life for Work` | handed-over work's | releases the function |

@@ -7,7 +7,7 @@
 //! `type()`, `next()` and the words of a refused unpacking differ (decision 0036).
 //!
 //! Missing on purpose: what `__await__` returns (`wrapper`); other awaitables
-//! (`kinds`).
+//! (`represented`).
 
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_int, c_void};

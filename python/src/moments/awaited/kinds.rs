@@ -1,28 +1,15 @@
-//! What represents an awaitable that is no coroutine, and the iterator that an `await` of it steps.
+//! Types of ours for awaitables that are no coroutines, and for their iterators.
 //!
 //! How it works: each type of the program's gets types of ours, made once, which have its name and
 //! those of its slots and steps that it has; everything else the represented object answers.
 //!
-//! ```text
-//!  await x   ->  Passing  | the awaitable | ...       x: a future, an object with `__await__`
-//!                   | __await__()
-//!                Steps    | its iterator  | Passing
-//! ```
+//! What it promises: a type remains for ever, as do its texts, and there are at most `MOST_KINDS`.
 //!
-//! An awaitable that is its own iterator (a generator of `types.coroutine`) is stepped by its
-//! `Passing` itself.
-//!
-//! What it promises: `__await__` is called when, and as often as, the program does so. `hasattr`,
-//! `isinstance`, `==`, `hash`, `repr` and the type's name are the represented object's; only
-//! `type(x)` and `x is held_before` show the difference.
-//!
-//! Missing on purpose: objects that have more than attributes, comparisons and iteration (numbers,
-//! containers, callables, context managers), and types beyond `MOST_KINDS`: they are handed over as
-//! they are, and what depends on their end has ended.
+//! Missing on purpose: what the objects do (`represented`). Objects that have more than attributes,
+//! comparisons and iteration (numbers, containers, callables, context managers), and types beyond
+//! `MOST_KINDS`: they are handed over as they are, and what depends on their end has ended.
 
 use std::ffi::{CStr, CString};
-use std::marker::PhantomData;
-use std::mem::offset_of;
 use std::os::raw::c_void;
 use std::ptr::null_mut;
 
@@ -31,14 +18,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
-use super::coroutine::itself;
-use super::methods::{self, Given, Method, Stepped};
-use super::passing::Passing;
-use super::steps::{as_method, asked, ended, is_generator_to_await, sent};
-use crate::call::{leaked, method, quietly};
+use super::methods::Method;
+use crate::call::{leaked, method, quietly, Fast};
 use crate::disguise::{answers, dir, Disguise};
 use crate::kept::word;
-use crate::life::{self, Head, Life};
+use crate::life::{self, Life};
 use crate::types::{class_below, rename, slot, Class};
 
 /// The types of a process that are represented; each costs some 2 KB.
@@ -47,207 +31,15 @@ const MOST_KINDS: usize = 64;
 /// The type that all of them derive from, by whose name the sampler finds them.
 static BASE: Class = Class::new();
 
-/// Attributes by which an object is awaited and stepped.
-const STEPPED: [&CStr; 6] = [c"send", c"throw", c"close", c"__await__", c"__iter__", c"__next__"];
-
-/// An iterator that an `await` steps, represented. The sampler reads its first word behind the
-/// head.
-#[repr(C)]
-struct Steps {
-    _head: Head,
-    /// Owned; never changed, as `passing`.
-    iterator: *mut ffi::PyObject,
-    /// A `Passing`, owned.
-    passing: *mut ffi::PyObject,
-    weak: *mut ffi::PyObject,
-}
-
-/// An object of ours that is awaited or stepped.
-trait Part: Disguise + Life {
+/// An object of ours that is awaited or stepped: what CPython calls for it where the represented
+/// object has that.
+pub(super) trait Part: Disguise + Life {
     /// What an `await` asks it for.
     const AWAITED: Option<ffi::unaryfunc>;
+    const ITERATED: ffi::getiterfunc;
+    const NEXT: ffi::iternextfunc;
 
-    /// Safety: the GIL is held; the object is of such a type, and held while this is used.
-    unsafe fn passing<'a>(object: *mut ffi::PyObject) -> &'a Passing;
-
-    /// Whether its steps are those of an `await`.
-    ///
-    /// Safety: as `passing`.
-    unsafe fn is_awaited(object: *mut ffi::PyObject) -> bool;
-}
-
-impl Disguise for Passing {
-    const OWN: &'static [&'static CStr] = &STEPPED;
-
-    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: promised by the caller.
-        unsafe { (*object.cast::<Passing>()).inner }
-    }
-}
-
-impl Part for Passing {
-    const AWAITED: Option<ffi::unaryfunc> = Some(awaited);
-
-    unsafe fn passing<'a>(object: *mut ffi::PyObject) -> &'a Passing {
-        // SAFETY: promised by the caller.
-        unsafe { &*object.cast::<Passing>() }
-    }
-
-    unsafe fn is_awaited(object: *mut ffi::PyObject) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe { Self::passing(object) }.steps_itself.get()
-    }
-}
-
-// SAFETY: the layout above; both references are set once.
-unsafe impl Life for Steps {
-    const WEAK: Option<usize> = Some(offset_of!(Steps, weak));
-    type Held = [*mut ffi::PyObject; 2];
-
-    fn held(&self) -> Self::Held {
-        [self.iterator, self.passing]
-    }
-}
-
-impl Disguise for Steps {
-    const OWN: &'static [&'static CStr] = &STEPPED;
-
-    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: promised by the caller.
-        unsafe { (*object.cast::<Steps>()).iterator }
-    }
-}
-
-impl Part for Steps {
-    const AWAITED: Option<ffi::unaryfunc> = None;
-
-    unsafe fn passing<'a>(object: *mut ffi::PyObject) -> &'a Passing {
-        // SAFETY: promised by the caller; the object holds it.
-        unsafe { &*(*object.cast::<Steps>()).passing.cast::<Passing>() }
-    }
-
-    unsafe fn is_awaited(_object: *mut ffi::PyObject) -> bool {
-        true
-    }
-}
-
-/// What an `await` of it steps. NULL: an exception is set.
-unsafe extern "C" fn awaited(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
-    unsafe {
-        let passing = &*object.cast::<Passing>();
-        let Some(asked) = asked(passing.inner) else { return itself(object) };
-        let iterator = asked(passing.inner);
-        if iterator.is_null() {
-            passing.fail_as_set();
-            return null_mut();
-        }
-        // CPython refuses it, in its own words.
-        if ffi::PyIter_Check(iterator) == 0 || is_generator_to_await(iterator) {
-            passing.fail("TypeError");
-            return iterator;
-        }
-        if iterator == passing.inner {
-            ffi::Py_DECREF(iterator);
-            passing.steps_itself.set(true);
-            return itself(object);
-        }
-        steps(iterator, object)
-    }
-}
-
-/// The steps of a `Passing` by an iterator, which is taken over; the iterator itself if it cannot
-/// be represented.
-///
-/// Safety: the GIL is held, both objects are alive.
-unsafe fn steps(iterator: *mut ffi::PyObject, passing: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: promised by the caller; the type is one of a `Steps`.
-    unsafe {
-        let class = class_for::<Steps>(ffi::Py_TYPE(iterator));
-        let fields = |_head| {
-            ffi::Py_INCREF(passing);
-            Steps { _head, iterator, passing, weak: null_mut() }
-        };
-        let made = match class.is_null() {
-            true => null_mut(),
-            false => life::make(class, fields),
-        };
-        if made.is_null() {
-            ffi::PyErr_Clear();
-            (*passing.cast::<Passing>()).give_up();
-            return iterator;
-        }
-        made.cast()
-    }
-}
-
-/// `iter(object)`, and what `yield from` steps.
-unsafe extern "C" fn iterated<P: Part>(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and such an object, whose original has this slot.
-    unsafe {
-        let original = P::original(object);
-        let class = ffi::Py_TYPE(original);
-        let Some(iterate) = (*class).tp_iter else { return null_mut() };
-        let iterator = iterate(original);
-        if iterator == original {
-            ffi::Py_DECREF(iterator);
-            return itself(object);
-        }
-        match !iterator.is_null() && P::AWAITED.is_some() && iterates_as_awaited(class) {
-            true => steps(iterator, object),
-            false => iterator,
-        }
-    }
-}
-
-/// Whether `iter()` of such objects begins what `await` does, as a future's.
-unsafe fn iterates_as_awaited(class: *mut ffi::PyTypeObject) -> bool {
-    // SAFETY: the caller holds the GIL and the type.
-    unsafe {
-        let methods = (*class).tp_as_async;
-        let slot = if methods.is_null() { None } else { (*methods).am_await };
-        let addresses = (slot.map(|one| one as usize), (*class).tp_iter.map(|one| one as usize));
-        let class = Bound::from_borrowed_ptr(Python::assume_attached(), class.cast());
-        let of = |name: &str| class.getattr(name).ok();
-        let (iterates, awaits) = (of("__iter__"), of("__await__"));
-        addresses.0 == addresses.1
-            || iterates.zip(awaits).is_some_and(|(iterates, awaits)| iterates.is(&awaits))
-    }
-}
-
-unsafe extern "C" fn next<P: Part>(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and such an object, whose original has this slot.
-    unsafe {
-        let original = P::original(object);
-        match (P::is_awaited(object), (*ffi::Py_TYPE(original)).tp_iternext) {
-            (false, Some(next)) => next(original),
-            _ => P::passing(object).step(original, |inner| sent(inner, ffi::Py_None())),
-        }
-    }
-}
-
-/// The methods of such objects: those of the original.
-struct Of<P>(PhantomData<P>);
-
-impl<P: Part> Stepped for Of<P> {
-    unsafe fn stepped(
-        object: *mut ffi::PyObject,
-        method: Method,
-        given: Given,
-    ) -> *mut ffi::PyObject {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let original = P::original(object);
-            if !P::is_awaited(object) || !method.fits(&given) {
-                return method.call(original, given);
-            }
-            let (passing, call) = (P::passing(object), |inner| method.call(inner, given));
-            match method {
-                Method::Close => passing.closed(call(original)),
-                _ => as_method(passing.step(original, |inner| ended(call(inner)))),
-            }
-        }
-    }
+    fn methods() -> [(Method, Fast); 3];
 }
 
 /// A type of the program's, and the types of ours for it.
@@ -263,16 +55,10 @@ struct Kind {
 /// In the order in which they were met.
 static KINDS: [StaticRef<Kind>; MOST_KINDS] = [const { StaticRef::empty() }; MOST_KINDS];
 
-/// The type of a `Passing` around such an awaitable; NULL if it cannot be represented.
+/// The type of such an object for those of `class`; NULL if they cannot be represented.
 ///
 /// Safety: the GIL is held, the type is alive.
-pub(super) unsafe fn class_around(class: *mut ffi::PyTypeObject) -> *mut ffi::PyTypeObject {
-    // SAFETY: promised by the caller.
-    unsafe { class_for::<Passing>(class) }
-}
-
-/// Safety: as `class_around`.
-unsafe fn class_for<P: Part>(class: *mut ffi::PyTypeObject) -> *mut ffi::PyTypeObject {
+pub(super) unsafe fn class_for<P: Part>(class: *mut ffi::PyTypeObject) -> *mut ffi::PyTypeObject {
     // SAFETY: promised by the caller.
     let theirs = unsafe {
         Bound::from_borrowed_ptr(Python::assume_attached(), class.cast()).cast_into::<PyType>()
@@ -346,7 +132,7 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
         (theirs.getattr("__module__")?.extract()?, theirs.name()?.extract()?);
     let kept = |text: String| Ok::<_, PyErr>(&*Box::leak(CString::new(text)?.into_boxed_c_str()));
     let mut methods = vec![method(c"__dir__", dir::<P>, c"As of the represented object.")];
-    for (step, function) in methods::of::<Of<P>>() {
+    for (step, function) in P::methods() {
         if has(theirs, step.name()) {
             methods.push(method(step.name(), function, c"The represented object's."));
         }
@@ -361,11 +147,11 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
         slots.push(slot(ffi::Py_tp_hash, not_hashed as *const c_void));
     }
     if class.tp_iter.is_some() {
-        slots.push(slot(ffi::Py_tp_iter, iterated::<P> as *const c_void));
+        slots.push(slot(ffi::Py_tp_iter, P::ITERATED as *const c_void));
     }
     // A class made in Python has this slot in any case.
     if class.tp_iternext.is_some() && has(theirs, c"__next__") {
-        slots.push(slot(ffi::Py_tp_iternext, next::<P> as *const c_void));
+        slots.push(slot(ffi::Py_tp_iternext, P::NEXT as *const c_void));
     }
     if let Some(awaited) = P::AWAITED {
         slots.push(slot(ffi::Py_am_await, awaited as *const c_void));
@@ -386,22 +172,6 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
     let ours = unsafe { Bound::from_borrowed_ptr(py, made.cast()) };
     ours.setattr(word!(py, "__qualname__"), theirs.qualname()?)?;
     Ok(made)
-}
-
-/// Whether the steps of such an awaitable are those of an `await` from the begin: tasks step what
-/// has the methods of a coroutine without asking it for an iterator.
-///
-/// Safety: the GIL is held; `made` is alive, and `class` a type made for it.
-pub(super) unsafe fn steps_itself(made: *mut ffi::PyObject, class: *mut ffi::PyTypeObject) -> bool {
-    // SAFETY: promised by the caller; what is found is borrowed.
-    unsafe {
-        let py = Python::assume_attached();
-        let names = [word!(py, "send"), word!(py, "throw"), word!(py, "close")];
-        let has_it = |name: &Bound<'_, PyAny>| {
-            !ffi::PyDict_GetItemWithError((*class).tp_dict, name.as_ptr()).is_null()
-        };
-        asked(made).is_none() || names.into_iter().all(|name| has_it(name))
-    }
 }
 
 /// `base`: the type that all of them derive from.

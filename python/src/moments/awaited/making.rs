@@ -9,8 +9,8 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::kinds::{class_around, steps_itself};
 use super::passing::{First, Passing, Role, COROUTINE};
+use super::represented::{class_around, steps_itself};
 use super::steps::{asked, is_generator_to_await};
 use crate::life::make;
 use crate::moments::call_span::Call;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  making > coroutine, wrapper   around a coroutine  > passing > steps
-//!         > kinds                around all others   >
+//!         > represented, kinds   around all others   >
 //! ```
 //!
 //! What it promises: values and exceptions pass unchanged, with no frame of ours (`passing`).
@@ -15,6 +15,7 @@ mod kinds;
 mod making;
 mod methods;
 mod passing;
+mod represented;
 mod steps;
 mod wrapper;
 

@@ -2,7 +2,7 @@
 //!
 //! How it works: a `Passing` takes the place of a coroutine in an `await`; each of its steps is a
 //! step of the inner one. Of another awaitable the steps are those of its iterator
-//! (`kinds`).
+//! (`represented`).
 //!
 //! ```text
 //!  Passing  Python's head | inner awaitable | sender | role | first step | judge, scope, transport
