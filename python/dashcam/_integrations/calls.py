@@ -1,5 +1,5 @@
 """Calls to other services as spans, with the setting `calls`: statements of databases, commands of
-Redis, requests of HTTP and of clouds' APIs. The names have no values (python/src/moments/calls.rs).
+Redis, requests of HTTP and of clouds' APIs. The names have no values (python/src/moments/call_names.rs).
 
 Where a driver's own function can be hooked, it is; SQLAlchemy and Django name the statements of the
 other drivers. With the setting `otel` nothing is hooked: OpenTelemetry's spans say the same.

@@ -2,329 +2,35 @@
 //! HTTP or of a cloud's API.
 //!
 //! How it works: each function here is the `around` of a hook (`crate::hooks`). It names the call
-//! by its arguments, begins a span, calls the original, and ends the span behind it; that of an
+//! (`call_names`), begins a span, calls the original, and ends the span behind it; that of an
 //! async function begins and ends with the coroutine (`awaited`). The span has an attribute `call`
 //! with the kind: `sql`, `redis`, `http`, `api`.
 //!
-//! What it promises: no value of the program is in a name: of a statement its shape is
-//! (`recorder::statement`), of a command its word, of a URL the host. What cannot be named is
-//! called all the same, without a span; an exception that interrupts the program is passed on.
+//! What it promises: what cannot be named is called all the same, without a span; an exception that
+//! interrupts the program is passed on.
 //!
 //! Missing on purpose: which functions are hooked (python/dashcam/_integrations/calls.py); drivers
 //! in C, whose functions cannot be hooked, but for what is above them (SQLAlchemy, Django).
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
-use recorder::Recorder;
 
+use super::awaited;
+use super::call_names::{
+    Api, Command, Given, Http, Naming, Pipeline, Statement, IS_ARGUMENT, IS_ATTRIBUTE, IS_POOL,
+    IS_REQUEST, IS_RESPONSE, IS_SELF,
+};
 use super::call_span::Call;
-use super::{awaited, quick};
-use crate::aside::{fetched, Aside};
+use crate::aside::Aside;
 use crate::call::{method, quietly, wrong_call};
 use crate::interrupts::unless_it_interrupts;
-use crate::kept::{word, Dict};
 use crate::process::recording;
-use crate::{made, names};
 
 extern "C" {
     static mut PyMethod_Type: ffi::PyTypeObject;
     fn PyMethod_Self(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
-}
-
-/// Statement -> its shape.
-static SHAPES: Dict = Dict::new();
-/// (method, host, port), each exactly of its type -> `METHOD host:port`.
-static HOSTS: Dict = Dict::new();
-/// At most this many in each; further names are made anew each time.
-const MOST_KEPT: usize = 1_000;
-/// Longer statements are not kept.
-const LONGEST_KEPT: isize = 4_096;
-/// Longer commands are not named.
-const LONGEST_COMMAND: usize = 32;
-
-/// Classes of cursors whose own `execute` is hooked: what is above them records nothing. Each is
-/// owned until the program has ended.
-static CURSORS: [AtomicPtr<ffi::PyTypeObject>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
-
-/// The arguments of a hooked method.
-struct Given<'a> {
-    /// The object whose method it is, borrowed.
-    own: *mut ffi::PyObject,
-    /// Behind `own`.
-    positional: &'a [*mut ffi::PyObject],
-    first: *const *mut ffi::PyObject,
-    keywords: *mut ffi::PyObject,
-}
-
-impl Given<'_> {
-    /// The argument at this position or by this name.
-    ///
-    /// Safety: the caller of the method holds its arguments, and the GIL.
-    unsafe fn get<'py>(
-        &self,
-        py: Python<'py>,
-        at: usize,
-        name: &std::ffi::CStr,
-    ) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let found = match self.positional.get(at) {
-                Some(found) => *found,
-                None => quick::named(self.first, self.positional.len() as _, self.keywords, name),
-            };
-            Bound::from_borrowed_ptr_or_opt(py, found)
-        }
-    }
-}
-
-/// How calls of one kind are named.
-trait Naming {
-    const KIND: &'static str;
-
-    /// The name's id; None: it is not recorded.
-    ///
-    /// Safety: as `Given::get`.
-    unsafe fn name(py: Python<'_>, recorder: &Recorder, given: &Given<'_>)
-        -> PyResult<Option<u32>>;
-}
-
-/// A statement at position `AT`. `CURSOR`: where the driver's cursor is: the argument in front of
-/// it, an attribute of `self`, or it is `self`.
-struct Statement<const AT: usize, const CURSOR: u8>;
-const IS_SELF: u8 = 0;
-const IS_ARGUMENT: u8 = 1;
-const IS_ATTRIBUTE: u8 = 2;
-
-impl<const AT: usize, const CURSOR: u8> Naming for Statement<AT, CURSOR> {
-    const KIND: &'static str = "sql";
-
-    unsafe fn name(
-        py: Python<'_>,
-        recorder: &Recorder,
-        given: &Given<'_>,
-    ) -> PyResult<Option<u32>> {
-        // SAFETY: promised by the caller.
-        let statement = unsafe {
-            let cursor = match CURSOR {
-                IS_ARGUMENT => given.get(py, 0, c"cursor"),
-                IS_ATTRIBUTE => {
-                    let own = Bound::from_borrowed_ptr(py, given.own);
-                    Some(own.getattr(word!(py, "cursor"))?)
-                }
-                _ => None,
-            };
-            if cursor.is_some_and(|cursor| is_hooked(&cursor)) {
-                return Ok(None);
-            }
-            given.get(py, AT, c"query")
-        };
-        static OTHER: names::Own = names::Own::new("statement");
-        let text = statement.and_then(|statement| statement.cast_into::<PyString>().ok());
-        text.map_or(Ok(Some(OTHER.id(recorder))), |text| shaped(recorder, &text))
-    }
-}
-
-/// The id of a statement's shape.
-fn shaped(recorder: &Recorder, statement: &Bound<'_, PyString>) -> PyResult<Option<u32>> {
-    let shape = || recorder::statement::shape(&made::characters(statement));
-    // SAFETY: a live str.
-    let is_short = unsafe {
-        ffi::PyUnicode_CheckExact(statement.as_ptr()) != 0
-            && ffi::PyUnicode_GET_LENGTH(statement.as_ptr()) <= LONGEST_KEPT
-    };
-    match is_short {
-        true => kept(recorder, &SHAPES, statement, shape),
-        false => Ok(Some(recorder.tables().name(&shape()))),
-    }
-}
-
-/// Whether the class of a cursor is one whose own functions are hooked.
-fn is_hooked(cursor: &Bound<'_, PyAny>) -> bool {
-    let is = |class: *mut ffi::PyTypeObject| {
-        // SAFETY: the GIL is held; of the type in the list only the address is compared.
-        !class.is_null()
-            && unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(cursor.as_ptr()), class) != 0 }
-    };
-    CURSORS.iter().any(|class| is(class.load(Ordering::Acquire)))
-}
-
-/// From now on calls of this class' cursors are recorded by hooks of their own.
-#[pyfunction]
-pub fn cursor_is_hooked(class_: Bound<'_, pyo3::types::PyType>) {
-    let raw = class_.as_ptr().cast();
-    for place in &CURSORS {
-        match place.compare_exchange(null_mut(), raw, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return std::mem::forget(class_),
-            Err(other) if other == raw => return,
-            Err(_) => {}
-        }
-    }
-}
-
-/// The program has ended: its classes are released.
-#[pyfunction]
-pub fn release_cursors(_py: Python<'_>) {
-    for place in &CURSORS {
-        let class = place.swap(null_mut(), Ordering::AcqRel);
-        // SAFETY: the GIL is held; the reference was the list's.
-        unsafe { ffi::Py_XDECREF(class.cast()) };
-    }
-}
-
-/// A command of Redis at this position.
-struct Command<const AT: usize>;
-
-impl<const AT: usize> Naming for Command<AT> {
-    const KIND: &'static str = "redis";
-
-    unsafe fn name(
-        py: Python<'_>,
-        recorder: &Recorder,
-        given: &Given<'_>,
-    ) -> PyResult<Option<u32>> {
-        static OTHER: names::Own = names::Own::new("command");
-        // SAFETY: promised by the caller; `id` gets what is exactly a str.
-        unsafe {
-            let command = given.get(py, AT, c"command_name");
-            let Some(command) = command.and_then(|one| one.cast_into_exact::<PyString>().ok())
-            else {
-                return Ok(Some(OTHER.id(recorder)));
-            };
-            let text = made::characters(&command);
-            let is_word = |c: char| c.is_ascii_alphabetic() || matches!(c, ' ' | '_' | '.' | '-');
-            match text.len() <= LONGEST_COMMAND && text.chars().all(is_word) {
-                true => Ok(Some(names::id(recorder, command.as_ptr()))),
-                false => Ok(Some(OTHER.id(recorder))),
-            }
-        }
-    }
-}
-
-/// Several commands of Redis at once.
-struct Pipeline;
-
-impl Naming for Pipeline {
-    const KIND: &'static str = "redis";
-
-    unsafe fn name(_: Python<'_>, recorder: &Recorder, _: &Given<'_>) -> PyResult<Option<u32>> {
-        static PIPELINE: names::Own = names::Own::new("PIPELINE");
-        Ok(Some(PIPELINE.id(recorder)))
-    }
-}
-
-/// A request of HTTP: `METHOD host:port`. `WHERE`: what knows them.
-struct Http<const WHERE: u8>;
-/// The method is the first argument, host and port are `self`'s.
-const IS_POOL: u8 = 0;
-/// The first argument is a request with `method` and `url`.
-const IS_REQUEST: u8 = 1;
-/// `self` has `method` and `url`.
-const IS_RESPONSE: u8 = 2;
-
-impl<const WHERE: u8> Naming for Http<WHERE> {
-    const KIND: &'static str = "http";
-
-    unsafe fn name(
-        py: Python<'_>,
-        recorder: &Recorder,
-        given: &Given<'_>,
-    ) -> PyResult<Option<u32>> {
-        // SAFETY: promised by the caller.
-        let (own, first) = unsafe {
-            let name = if WHERE == IS_POOL { c"method" } else { c"request" };
-            (Bound::from_borrowed_ptr(py, given.own), given.get(py, 0, name))
-        };
-        let (method, place) = match (WHERE, first) {
-            (IS_POOL, Some(method)) => (method, own),
-            (IS_REQUEST, Some(request)) => {
-                (request.getattr(word!(py, "method"))?, request.getattr(word!(py, "url"))?)
-            }
-            (IS_RESPONSE, _) => (own.getattr(word!(py, "method"))?, own.getattr(word!(py, "url"))?),
-            _ => return Ok(None),
-        };
-        let host = place.getattr(word!(py, "host"))?;
-        let port = place.getattr(word!(py, "port"))?;
-        // Other types have code of the program's: it is not called, and they are not kept.
-        let (Ok(method), Ok(host)) =
-            (method.cast_exact::<PyString>(), host.cast_exact::<PyString>())
-        else {
-            return Ok(None);
-        };
-        let number = match port.cast_exact::<PyInt>() {
-            Ok(number) => number.extract::<u16>().ok(),
-            Err(_) if port.is_none() => None,
-            Err(_) => return Ok(None),
-        };
-        let key =
-            made::tuple(py, &[method.clone().into_any(), host.clone().into_any(), port.clone()])?;
-        kept(recorder, &HOSTS, &key, || {
-            let (method, host) = (made::characters(method), made::characters(host));
-            match number {
-                Some(port) => format!("{method} {host}:{port}"),
-                None => format!("{method} {host}"),
-            }
-        })
-    }
-}
-
-/// The id of the name that belongs to `key`: of the str that `dict` has for it, or of what `name`
-/// makes, which is put there while there is room.
-fn kept(
-    recorder: &Recorder,
-    dict: &'static Dict,
-    key: &Bound<'_, PyAny>,
-    name: impl FnOnce() -> String,
-) -> PyResult<Option<u32>> {
-    let py = key.py();
-    let Some(dict) = dict.get().map(|dict| dict.bind(py)) else { return Ok(None) };
-    // SAFETY: live objects; a result is borrowed from the dict, whose entries are never replaced,
-    // and whose values are exactly strs.
-    unsafe {
-        let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
-        if !found.is_null() {
-            return Ok(Some(names::id(recorder, found)));
-        }
-        if !ffi::PyErr_Occurred().is_null() {
-            return Err(fetched(py));
-        }
-    }
-    let made = name();
-    if dict.len() >= MOST_KEPT {
-        return Ok(Some(recorder.tables().name(&made)));
-    }
-    let text = made::text(py, &made)?;
-    dict.set_item(key, &text)?;
-    Ok(Some(names::name(recorder, &text)))
-}
-
-/// An operation of a cloud's API: `s3.PutObject`.
-struct Api;
-
-impl Naming for Api {
-    const KIND: &'static str = "api";
-
-    unsafe fn name(
-        py: Python<'_>,
-        recorder: &Recorder,
-        given: &Given<'_>,
-    ) -> PyResult<Option<u32>> {
-        // SAFETY: promised by the caller.
-        let (own, operation) = unsafe {
-            (Bound::from_borrowed_ptr(py, given.own), given.get(py, 0, c"operation_name"))
-        };
-        let meta = own.getattr(word!(py, "meta"))?.getattr(word!(py, "service_model"))?;
-        let service = meta.getattr(word!(py, "service_name"))?;
-        let (Some(operation), Ok(service)) = (operation, service.cast::<PyString>()) else {
-            return Ok(None);
-        };
-        let Ok(operation) = operation.cast::<PyString>() else { return Ok(None) };
-        let name = format!("{}.{}", made::characters(service), made::characters(operation));
-        Ok(Some(names::name(recorder, &made::text(py, &name)?)))
-    }
 }
 
 /// The call by its name; None: it is not recorded. Err: an exception that interrupts the program is
@@ -375,12 +81,6 @@ unsafe extern "C" fn around<N: Naming, const IS_ASYNC: bool>(
             }
         }
     }
-}
-
-/// Makes what is kept.
-pub(super) fn make_kept(py: Python<'_>) -> PyResult<()> {
-    SHAPES.make(py)?;
-    HOSTS.make(py)
 }
 
 /// The functions around calls.

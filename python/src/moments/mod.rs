@@ -18,6 +18,7 @@ mod attributes;
 mod awaited;
 #[cfg(not(Py_GIL_DISABLED))]
 mod bound;
+mod call_names;
 mod call_span;
 mod calls;
 #[cfg(not(Py_GIL_DISABLED))]
@@ -28,6 +29,7 @@ mod handed;
 mod held;
 mod making;
 mod object;
+mod path_names;
 mod pool;
 mod quick;
 mod request;
@@ -59,7 +61,7 @@ use span::Spans;
 pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
 pub use asgi::asgi_on;
 pub use awaited::{handling, seen};
-pub use calls::{cursor_is_hooked, release_cursors};
+pub use call_names::{cursor_is_hooked, release_cursors};
 pub use handed::work;
 pub use quick::{names_path, names_route};
 pub use request::{
@@ -367,7 +369,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     module.add("_kept", kept)?;
     add_functions(module, quick::functions())?;
-    calls::make_kept(py)?;
+    call_names::make_kept(py)?;
     add_functions(module, calls::functions())?;
     add_functions(
         module,
