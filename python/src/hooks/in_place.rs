@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::actions::{Arguments, Hook, Original, Part};
+use super::actions::{Hook, Part};
+use super::calling::{Arguments, Original};
 use super::stand_in;
 
 /// Capacity: twice the number of hooks, and as many again for reloaded modules.

@@ -32,6 +32,7 @@
 
 mod actions;
 mod builtins;
+mod calling;
 mod forks;
 mod in_place;
 mod stand_in;

@@ -19,7 +19,8 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::actions::{Arguments, Hook, Original, Part, PyMethod_New};
+use super::actions::{Hook, Part};
+use super::calling::{Arguments, Original, PyMethod_New};
 use crate::call::method;
 use crate::disguise::{slots, Disguise};
 use crate::kept::word;
