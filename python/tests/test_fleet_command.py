@@ -53,13 +53,22 @@ def test_a_difference_for_the_worse_is_exit_code_1(tables: Path, capsys: pytest.
     assert code == 0 and [row["kind"] for row in json.loads(text)["differences"]] == ["gone"]
 
 
+@pytest.mark.parametrize("wrong", [[], ["--watch", "--for", "1s"]], ids=["once", "watched"])
+def test_a_side_of_which_nothing_is_known_does_not_pass_for_a_good_release(
+    tables: Path, capsys: pytest.CaptureFixture[str], wrong: list[str],
+) -> None:
+    code, text, _ = asked(capsys, "diff", tables, "--before", "version=1.0", "--after", "version=20", *wrong)
+    assert code == 3 and "othing to compare" in text, text
+
+
 # Words -> a part of the one line on stderr.
 WRONG: list[tuple[list[str], str]] = [
     (["why", "SRC", "--engine", "presto://h"], "engine: found 'presto://h', wanted duckdb"),
     (["why", "SRC", "--since", "soon"], "since: found 'soon', wanted a time before now like 90m, 24h, 7d"),
     (["why", "SRC", "--where", "versio = '1'"], 'Referenced column "versio" not found'),
-    (["show", "SRC", "nothing"], "found 'nothing', which 0 causes have"),
-    (["diff", "SRC", "--before", "version=1"], "after: found {}, wanted values of version"),
+    (["show", "SRC", "nothing"], "found 'nothing', which no cause has"),
+    (["diff", "SRC", "--before", "version=1"], "found no --after, wanted --before and --after, as `--before version=4.1"),
+    (["diff", "SRC"], "found no --before, wanted --before and --after"),
     (["sql", "SRC", "select * from read_text('/etc/passwd')"], "disabled by configuration"),
 ]
 

@@ -67,7 +67,7 @@ def test_a_version_without_a_capture_is_known_by_its_requests(source: Path) -> N
     fleet = dashcam.fleet(source)
     text = fleet.why().text
     assert "only version 1.0; not in 0.9 (5,000 requests)" in text
-    assert "1 process still at work or killed" in text
+    assert "1 process still at work or killed: its last counts are missing." in text
     assert dashcam.fleet(source, where="version = '0.9'").why().totals["counts"][0]["total"] == 5000
     [(rows,)] = fleet.sql("select count(*) from rollups").fetchall()
     assert rows == 3

@@ -79,7 +79,7 @@ class Clock:
         self.now_s += seconds
 
 
-def watched(tmp_path: Path, hours: list[float], grown: float, *, as_json: bool = False, length: str | None = None) -> tuple[bool, str, Clock]:
+def watched(tmp_path: Path, hours: list[float], grown: float, *, as_json: bool = False, length: str | None = None) -> tuple[watching.Outcome, str, Clock]:
     """The answer, what was printed, and the clock."""
     clock, out, left = Clock(), io.StringIO(), iter(hours)
 
@@ -96,7 +96,7 @@ def watched(tmp_path: Path, hours: list[float], grown: float, *, as_json: bool =
 def test_it_ends_with_the_first_regression(tmp_path: Path) -> None:
     found, text, clock = watched(tmp_path, [0.01, -1, 10, 99], 5.0)
     first, last = (line for line in text.splitlines() if line.startswith("2025-11-26"))
-    assert found and clock.now_s == 3600, "two pauses; one question failed"
+    assert found is watching.Outcome.FOUND and clock.now_s == 3600, "two pauses; one question failed"
     assert first.endswith("nothing to compare yet") or first.endswith("nothing judged yet"), first
     assert last.startswith("2025-11-26 10:00 UTC: before") and "worse: billy  cpu  app.py fetch()  fetch" in text
 
@@ -104,7 +104,7 @@ def test_it_ends_with_the_first_regression(tmp_path: Path) -> None:
 def test_it_ends_in_time_if_nothing_was_found(tmp_path: Path) -> None:
     found, text, clock = watched(tmp_path, [5.0, 9.0, 99], 1.0, as_json=True, length="50m")
     lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-    assert not found and clock.now_s == 1800
+    assert found is watching.Outcome.FINE and clock.now_s == 1800
     assert [line["found"] for line in lines] == [False, False] and lines[0]["asked_utc"] == "2025-11-26T05:00:00"
     nearest = lines[1]["nearest"]
     assert nearest["p_anytime"] > nearest["p_wanted"] and lines[1]["compared"][0]["judgement"] > lines[0]["compared"][0]["judgement"]

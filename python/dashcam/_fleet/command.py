@@ -186,9 +186,20 @@ def _diff(given: argparse.Namespace) -> int:
         from dashcam._fleet import watching
 
         rollout = watching.rollout(dict(given.before), dict(given.after), given.at, given.every, given.length)
-        return FOUND if watching.watch(lambda: _opened(given), rollout, as_json=given.json, out=sys.stdout) else FINE
+        outcome = watching.watch(lambda: _opened(given), rollout, as_json=given.json, out=sys.stdout)
+        if outcome is watching.Outcome.UNCOMPARED:
+            sql.tell(f"fleet: --watch: nothing was compared in {given.length}: found no service with captures or counts on both "
+                     "sides, wanted one; are the versions right?")
+        return {watching.Outcome.FOUND: FOUND, watching.Outcome.FINE: FINE, watching.Outcome.UNCOMPARED: UNREADABLE}[outcome]
+    if given.at is None:
+        for name, side in (("before", given.before), ("after", given.after)):
+            if not side:
+                raise ValueError(f"diff: found no --{name}, wanted --before and --after, as `--before version=4.1 --after version=4.2`, "
+                                 "or --at 2026-11-21T10:00")
     answer = _fleet(given).diff(dict(given.before), dict(given.after), at=given.at, window=given.window)
     _print(answer, given.json)
+    if not answer.is_compared:
+        return UNREADABLE
     return FOUND if answer.found("worse", "new") else FINE
 
 

@@ -12,6 +12,7 @@ source that cannot be read now (files are being removed) is asked again the next
 from __future__ import annotations
 
 import datetime
+import enum
 import json
 import time
 from collections.abc import Callable
@@ -24,6 +25,17 @@ from dashcam.reading import CaptureError
 
 # A shorter pause would only cost CPU: incidents are ten minutes long.
 EVERY_S_MIN = 5.0
+
+
+class Outcome(enum.Enum):
+    """How a watch ended."""
+
+    FOUND = enum.auto()
+    """Something is worse or new."""
+    FINE = enum.auto()
+    """The time is over, and nothing was."""
+    UNCOMPARED = enum.auto()
+    """The time is over, and nothing is known of one side: a wrong version, or a release that was not recorded."""
 
 
 class Rollout(NamedTuple):
@@ -49,30 +61,30 @@ def rollout(before: dict[str, str], after: dict[str, str], at: str | None, every
 def watch(
     opened: Callable[[], Fleet], what: Rollout, *, as_json: bool, out: TextIO,
     clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
-) -> bool:
-    """Asks until something is worse or new (True), or the time is over (False). Raises ValueError for
-    a wrong side; CaptureError and OSError if the first question fails."""
+) -> Outcome:
+    """Asks until something is worse or new, or the time is over. Raises ValueError for a wrong side;
+    CaptureError and OSError if the first question fails."""
     begun = clock()
     times = 0
+    outcome = Outcome.UNCOMPARED
     while True:
         try:
-            found = _ask(opened, what, as_json, out)
+            outcome = _ask(opened, what, as_json, out)
         except (CaptureError, OSError) as error:
             if not times:
                 raise
             sql.tell(f"fleet: {error}; asked again in {what.every_s:.0f} s")
-            found = False
         times += 1
-        if found:
-            return True
+        if outcome is Outcome.FOUND:
+            return outcome
         # From the first question, not from the last answer: questions take time, too.
         pause = begun + times * what.every_s - clock()
         if what.length_s is not None and clock() - begun + max(0.0, pause) > what.length_s:
-            return False
+            return outcome
         sleep(max(0.0, pause))
 
 
-def _ask(opened: Callable[[], Fleet], what: Rollout, as_json: bool, out: TextIO) -> bool:
+def _ask(opened: Callable[[], Fleet], what: Rollout, as_json: bool, out: TextIO) -> Outcome:
     with opened() as fleet:
         answer = fleet.diff(what.before, what.after, anytime=True)
         at: datetime.datetime = fleet.now
@@ -83,4 +95,6 @@ def _ask(opened: Callable[[], Fleet], what: Rollout, as_json: bool, out: TextIO)
     else:
         out.write(wording.watched(at, answer.sides, answer.differences, answer.nearest) + (answer.text if found else ""))
     out.flush()
-    return found
+    if found:
+        return Outcome.FOUND
+    return Outcome.FINE if answer.is_compared else Outcome.UNCOMPARED

@@ -162,7 +162,7 @@ def show(all_: questions.Asked, fingerprint: str, folder: Path | None) -> Shown:
     groups = questions.rows(questions.groups(only, by))
     if len(groups) != 1:
         names = ", ".join(sorted(f"{row['fingerprint']} ({row['service']})" for row in groups)[:NAMES_MAX])
-        raise LookupError(f"fingerprint: found {fingerprint!r}, which {len(groups)} causes have"
+        raise LookupError(f"fingerprint: found {fingerprint!r}, which {len(groups) or 'no'} {'causes have' if groups else 'cause has'}"
                           + (f" ({names}); --service chooses a service" if groups else "; `dashcam fleet why` shows them")
                           + ", wanted the beginning of one")
     [row] = groups

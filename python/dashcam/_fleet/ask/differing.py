@@ -62,6 +62,11 @@ class Diff(NamedTuple):
         hosts), unsure (a new cause on too few hosts to exclude chance)."""
         return [row for row in self.differences if row["kind"] in kinds]
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether a service has captures or counts on both sides. If none has, no difference means nothing."""
+        return bool(wording.services_of_both(self.sides))
+
     def json(self) -> Row:
         """As `dashcam fleet diff --json` prints it."""
         return answers.whole({"schema": 1, "of": answers.CAPTURED, **self._asdict()})

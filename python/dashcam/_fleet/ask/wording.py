@@ -96,6 +96,11 @@ def show(cause: Row) -> str:
     return out
 
 
+def services_of_both(sides: Row) -> set[str]:
+    """The services with captures or counts on both sides of a `diff`."""
+    return set(sides["before"]["services"]) & set(sides["after"]["services"])
+
+
 def diff(sides: Row, compared: list[Row], differences: list[Row]) -> str:
     """`dashcam fleet diff`."""
     out = "".join(f"{name}: {cell(sides[name]['name'])}: {_side(sides[name])}\n" for name in ("before", "after"))
@@ -103,7 +108,7 @@ def diff(sides: Row, compared: list[Row], differences: list[Row]) -> str:
         alone = sorted(set(sides[name]["services"]) - set(sides[other]["services"]))
         if alone:
             out += f"Only {name} has captures or counts of {', '.join(cell(service) for service in alone)}: not compared.\n"
-    if not all(sides[name]["services"] for name in sides):
+    if not services_of_both(sides):
         return out + "Nothing to compare: a side without captures and counts may be healthy, or not recorded.\n"
     out += "".join(_comparison(row) for row in compared)
     how = HOW + (SEEN if all(sides[name]["requests"] for name in sides) else UNSEEN)
@@ -123,7 +128,7 @@ def watched(at: datetime.datetime, sides: Row, differences: list[Row], nearest: 
     seen = "; ".join(f"{name} {_side(sides[name])}" for name in ("before", "after"))
     if any(row["kind"] in ("worse", "new") for row in differences):
         return f"{_time(at)}: {seen}\n"
-    if not all(sides[name]["services"] for name in sides):
+    if not services_of_both(sides):
         return f"{_time(at)}: {seen}; nothing to compare yet\n"
     if not nearest:
         return f"{_time(at)}: {seen}; nothing judged yet\n"
@@ -175,7 +180,8 @@ def _not_captured(totals: Row) -> str:
     slow, open_ = (sum(row[name] for row in totals["counts"]) for name in ("not_captured_slow", "open"))
     out = f"Not captured: {_percent(share)} of the excess, {_count(slow, 'slow request')} of a name and hour without a capture.\n"
     if open_:
-        out += f"{'1 process' if open_ == 1 else f'{open_:,} processes'} still at work or killed: their last counts are missing.\n"
+        whose = "its" if open_ == 1 else "their"
+        out += f"{'1 process' if open_ == 1 else f'{open_:,} processes'} still at work or killed: {whose} last counts are missing.\n"
     if totals["uncounted"]:
         out += f"Requests of {', '.join(map(cell, totals['uncounted']))} were not counted: only the captured ones are included.\n"
     return out
