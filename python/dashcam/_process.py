@@ -55,12 +55,8 @@ def begin(settings: dict[str, Any]) -> bool:
         if when is not None and _when is None:
             _when = when
             native.when(when)
-        if _settings is not None and given and given != _settings:
-            try:
-                print("dashcam: already recording; the settings of this start() are not used",
-                      file=sys.stderr)
-            except (OSError, ValueError, AttributeError):  # closed, or None
-                pass
+        if _settings is not None:
+            _report_unused([name for name in given if given[name] != _settings.get(name)])
         return False
     from dashcam import _application  # imports the integrations: only for a process that records
 
@@ -74,6 +70,21 @@ def begin(settings: dict[str, Any]) -> bool:
         if when is not None:
             native.when(when)
     return started
+
+
+def _report_unused(names: list[str]) -> None:
+    """One line about settings of a `start` that came too late, which is the usual case under
+    `dashcam run`. Those that a variable gives are not late: it would have won anyway. Values may be
+    secrets."""
+    variables = {name: f"DASHCAM_{name.upper()}" for name in names}
+    late = {name: variable for name, variable in variables.items() if variable not in os.environ}
+    if late:
+        try:
+            print(f"dashcam: recording has begun before this start(): its {', '.join(late)} "
+                  f"{'is' if len(late) == 1 else 'are'} not used; wanted as {', '.join(late.values())}, "
+                  "or as flags of `dashcam run` or `attach`", file=sys.stderr)
+        except (OSError, ValueError, AttributeError):  # closed, or None
+            pass
 
 
 def _text(value: Any) -> str:

@@ -61,6 +61,24 @@ def test_wrong_values_are_refused_while_recording_is_on_too(bench: Bench) -> Non
     assert lines[2] == "1s"
 
 
+def test_settings_of_a_start_that_came_too_late_are_named(bench: Bench) -> None:
+    """As under `dashcam run`, which starts the recorder before the program does."""
+    code = """
+        import dashcam
+        dashcam.start()
+        dashcam.start(service="billy", slow="200ms")
+        dashcam.start()
+    """
+    result = bench.python(code)
+    assert result.stderr.splitlines() == [
+        "dashcam: recording has begun before this start(): its service, slow are not used; wanted as DASHCAM_SERVICE, "
+        "DASHCAM_SLOW, or as flags of `dashcam run` or `attach`"]
+    # What a variable gives would not have been taken from code at any time.
+    result = bench.python(code, DASHCAM_SERVICE="billy")
+    assert "its slow is not used; wanted as DASHCAM_SLOW, or" in result.stderr
+    assert bench.python(code, DASHCAM_SERVICE="billy", DASHCAM_SLOW="1s").stderr == ""
+
+
 def test_the_environment_wins_and_its_mistakes_are_reported(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
