@@ -1,10 +1,11 @@
 //! Candidates for the blocker of a wait, and how the best of them is chosen.
 //!
 //! How it works: an inference answers the question which thread or task ended a wait, or has what
-//! it is for, with candidates; all inferences that can answer a question are one list. `best` asks
-//! them, and takes the candidate with the largest weight (`evidence`). An inference may also find
-//! that no thread of this process ended the wait, or that the one which did is none that may be
-//! named: that is a candidate without a blocker, and outweighs a guess at the thread.
+//! it is for, with a candidate, or not at all; all inferences that can answer a question are one
+//! list. `best` asks them, and takes the candidate with the largest weight (`evidence`). An
+//! inference may also find that no thread of this process ended the wait, or that the one which did
+//! is none that may be named: that is a candidate without a blocker, and outweighs a guess at the
+//! thread.
 //!
 //! ```text
 //!   owner        A   1e9        kernel's record   nobody  1e7
@@ -77,7 +78,7 @@ pub(crate) type Source<Ask> = (Inference, Ask);
 pub(crate) fn best<Ask: Copy>(
     cx: &Context<'_>,
     (segment, list): (&Segment<'_>, &[Source<Ask>]),
-    ask: impl Fn(Ask) -> Vec<Candidate>,
+    ask: impl Fn(Ask) -> Option<Candidate>,
     fits: impl Fn(&Blocker) -> bool,
 ) -> Option<Blocker> {
     let wants = cx.trace.wants(segment.from_ns, segment.to_ns);
@@ -86,7 +87,7 @@ pub(crate) fn best<Ask: Copy>(
     let mut found: Vec<Candidate> = Vec::new();
     for (by, infer) in strongest {
         if wants || !is_outweighed(*by, &found) {
-            found.extend(ask(*infer).into_iter().filter_map(|c| admitted(c, &fits)));
+            found.extend(ask(*infer).and_then(|c| admitted(c, &fits)));
         }
     }
     let won = choose(&found);

@@ -38,7 +38,7 @@ impl<'a> Hop<'a> {
 }
 
 /// An inference about a link of a chain.
-type AskHop = fn(&Context<'_>, &Hop<'_>) -> Vec<Candidate>;
+type AskHop = fn(&Context<'_>, &Hop<'_>) -> Option<Candidate>;
 
 /// Which thread blocked a blocker.
 const OF_HOP: &[Source<AskHop>] = &[
@@ -94,39 +94,35 @@ pub(crate) fn follow(
     blocker
 }
 
-fn hop_to_holder(cx: &Context<'_>, hop: &Hop<'_>) -> Vec<Candidate> {
-    one(hop.asked().and_then(|asked| (hop.reach.holder)(cx, &asked)))
+fn hop_to_holder(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
+    let found = (hop.reach.holder)(cx, &hop.asked()?);
+    found.map(Candidate::of)
 }
 
 /// Without switch records it is not known which thread ran when a wait for a pool ended.
-fn hop_by_samples(cx: &Context<'_>, hop: &Hop<'_>) -> Vec<Candidate> {
+fn hop_by_samples(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
     let of_pool = |asked: &Asked<'_>| {
         let samples = hop.reach.pools && !hop.reach.measured;
         samples && !asked.segment.exact && pools::is_of_a_pool(cx, asked.segment.stack())
     };
     let left = hop.asked().filter(of_pool).and_then(|asked| (hop.reach.left_place)(cx, &asked));
-    left.map(|c| Candidate::found_by(Inference::LeftPlace, c)).into_iter().collect()
+    left.map(|c| Candidate::found_by(Inference::LeftPlace, c))
 }
 
-fn hop_by_order(cx: &Context<'_>, hop: &Hop<'_>) -> Vec<Candidate> {
-    one(hop.longest.and_then(|wait| lock_order::inverted(cx, wait)))
+fn hop_by_order(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
+    lock_order::inverted(cx, hop.longest?).map(Candidate::of)
 }
 
 /// The thread that was to make room, or to give notice.
-fn hop_to_reader(cx: &Context<'_>, hop: &Hop<'_>) -> Vec<Candidate> {
+fn hop_to_reader(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
     let waits = hop.own.iter().filter(|s| queue_reader::waits_for(cx, s).is_some());
     let ns: u64 = waits.clone().map(Segment::ns).sum();
-    let longest = waits.max_by_key(|s| s.ns()).filter(|_| ns * 2 > hop.segment.ns());
-    one(longest.and_then(|longest| {
-        let link = queue_reader::waits_for(cx, longest)?;
-        Some(Blocker { link, ..queue_reader::of(cx, longest)? })
-    }))
+    let longest = waits.max_by_key(|s| s.ns()).filter(|_| ns * 2 > hop.segment.ns())?;
+    let link = queue_reader::waits_for(cx, longest)?;
+    let reader = queue_reader::of(cx, longest)?;
+    Some(Candidate::of(Blocker { link, ..reader }))
 }
 
-fn hop_to_gil(cx: &Context<'_>, hop: &Hop<'_>) -> Vec<Candidate> {
-    one(gil::holder_over(cx, hop.own, hop.segment))
-}
-
-fn one(found: Option<Blocker>) -> Vec<Candidate> {
-    found.map(Candidate::of).into_iter().collect()
+fn hop_to_gil(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
+    gil::holder_over(cx, hop.own, hop.segment).map(Candidate::of)
 }

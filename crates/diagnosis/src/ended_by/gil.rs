@@ -61,7 +61,7 @@ impl Readings {
 }
 
 /// An inference about a wait for the GIL.
-type Ask = for<'c> fn(&Context<'c>, &Segment<'c>) -> Vec<Candidate>;
+type Ask = for<'c> fn(&Context<'c>, &Segment<'c>) -> Option<Candidate>;
 
 /// Which thread has the GIL.
 const OF_GIL: &[Source<Ask>] =
@@ -74,7 +74,7 @@ pub fn holder<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Blocker> {
 
 /// Of the whole wait, if one thread held it for most of that; else of this part; else what the
 /// sample read that a part between two readings was taken from.
-fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Candidate> {
+fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Candidate> {
     let whole = whole_wait(cx, segment);
     let times = (segment.from_ns, segment.to_ns);
     let all = (whole.from_ns, whole.to_ns);
@@ -83,17 +83,17 @@ fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Candidate> {
         None => holder_in(cx, segment.tid, times),
     };
     let found = found.or_else(|| holder_near(cx, segment));
-    found.map(Candidate::of).into_iter().collect()
+    found.map(Candidate::of)
 }
 
 /// The thread that ran Python code for most of it.
-fn by_code<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Candidate> {
+fn by_code<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Candidate> {
     let (from, to) = (segment.from_ns, segment.to_ns);
-    let Some(tid) = busiest(cx, segment.tid, from, to) else { return Vec::new() };
+    let tid = busiest(cx, segment.tid, from, to)?;
     let by = Inference::OnlyPython;
     let found = Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
     compare::keep_one(cx, Question::about(by, segment), &found, Fate::Won);
-    vec![Candidate::of(found)]
+    Some(Candidate::of(found))
 }
 
 /// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, by the

@@ -2,7 +2,7 @@
 //! chain behind it.
 //!
 //! How it works: each question about a wait (who has the lock, the item of a pool, the file lock;
-//! whose end or notice is it for) is a list of inferences. All of a list answer with candidates,
+//! whose end or notice is it for) is a list of inferences. Each of them answers with a candidate,
 //! and the one with the heaviest evidence is the blocker (`candidate`, `evidence`). A blocker that
 //! waited itself for most of the time is replaced by its own blocker, and so on: the last known one
 //! is named (`behind`). One that waited for room in a queue or pipe is replaced by the thread that
@@ -32,7 +32,7 @@ use crate::facts::{pools, threads, waiting};
 const HOPS_MAX: usize = 6;
 
 /// An inference about one wait.
-type Ask = fn(&Context<'_>, &Asked<'_>) -> Vec<Candidate>;
+type Ask = fn(&Context<'_>, &Asked<'_>) -> Option<Candidate>;
 
 /// Which thread has a lock, or is to give notice.
 const OF_LOCK: &[Source<Ask>] = &[
@@ -95,7 +95,7 @@ fn best(
         }
         _ => true,
     };
-    let ask = |ask: Ask| ask(cx, asked).into_iter().filter(able).collect();
+    let ask = |ask: Ask| ask(cx, asked).filter(able);
     candidate::best(cx, (asked.segment, list), ask, fits)
 }
 
@@ -175,104 +175,100 @@ fn reach(measured: bool, pools: bool, is_chained: bool) -> Reach {
     Reach { measured, pools, is_chained, holder: direct_holder, left_place }
 }
 
-fn one(found: Option<Blocker>) -> Vec<Candidate> {
-    found.map(Candidate::of).into_iter().collect()
-}
-
 /// A thread that left a function, or the last of the chain behind it.
-fn one_left(found: Option<Blocker>) -> Vec<Candidate> {
-    found.map(|c| Candidate::found_by(Inference::LeftPlace, c)).into_iter().collect()
+fn of_left(found: Blocker) -> Candidate {
+    Candidate::found_by(Inference::LeftPlace, found)
 }
 
-fn of_owner(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
-    one(owner::of(cx, asked.segment))
+fn of_owner(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    owner::of(cx, asked.segment).map(Candidate::of)
 }
 
-fn of_time_limit(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_time_limit(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let ran_out = waiting::timed_out(cx, asked.segment);
-    ran_out.then(|| Candidate::nobody(Inference::TimeLimit)).into_iter().collect()
+    ran_out.then(|| Candidate::nobody(Inference::TimeLimit))
 }
 
 /// What the kernel recorded, with the waker where it released.
-fn of_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let nobody = Candidate::nobody(Inference::WakeRecord);
     match wakeup_record::of(cx, asked.segment) {
-        WakeRecord::Nothing => Vec::new(),
-        WakeRecord::Elsewhere => vec![nobody],
+        WakeRecord::Nothing => None,
+        WakeRecord::Elsewhere => Some(nobody),
         WakeRecord::By(tid) => {
             let waker = admitted(cx, asked.segment, (tid, Inference::WakeRecord));
             // A thread's end is no lock that anybody had.
             let joins = waiting::joins(cx, asked.segment.stack());
             let read = |c: Blocker| Blocker { measured: c.stack != 0 && !joins, ..c };
-            vec![waker.map_or(nobody, |c| Candidate::of(read(c)))]
+            Some(waker.map_or(nobody, |c| Candidate::of(read(c))))
         }
     }
 }
 
 /// What the kernel recorded, whatever the waker did.
-fn of_any_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_any_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     match wakeup_record::of(cx, asked.segment) {
-        WakeRecord::Nothing => Vec::new(),
-        WakeRecord::Elsewhere => vec![Candidate::nobody(Inference::WakeRecord)],
-        WakeRecord::By(tid) => vec![at_main_stack(cx, asked.segment, (tid, Inference::WakeRecord))],
+        WakeRecord::Nothing => None,
+        WakeRecord::Elsewhere => Some(Candidate::nobody(Inference::WakeRecord)),
+        WakeRecord::By(tid) => Some(at_main_stack(cx, asked.segment, (tid, Inference::WakeRecord))),
     }
 }
 
-fn of_file_record(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_file_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let nobody = Candidate::nobody(Inference::WakeRecord);
     let segment = asked.segment;
     match wakeup_record::of(cx, segment) {
-        WakeRecord::Nothing => Vec::new(),
-        WakeRecord::Elsewhere => vec![nobody],
+        WakeRecord::Nothing => None,
+        WakeRecord::Elsewhere => Some(nobody),
         WakeRecord::By(tid) => {
             let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
             let stack = wakeup_record::release_stack(cx, segment, tid, stack);
             let waker = Blocker::thread(tid, stack, true, Inference::WakeRecord);
-            vec![if stack == 0 { nobody } else { Candidate::of(waker) }]
+            Some(if stack == 0 { nobody } else { Candidate::of(waker) })
         }
     }
 }
 
-fn of_call(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_call(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let inside = inside_call::of(cx, asked.segment);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::InsideCall));
-    inside.map(at).into_iter().collect()
+    inside.map(at)
 }
 
 /// The one thread that was in the function that waits for a file lock.
-fn of_file_call(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_file_call(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     match inside_call::of_file_lock(cx, asked.segment).as_deref() {
-        Some([tid]) => vec![at_main_stack(cx, asked.segment, (*tid, Inference::InsideCall))],
+        Some([tid]) => Some(at_main_stack(cx, asked.segment, (*tid, Inference::InsideCall))),
         // When several did, whose function ended then says nothing.
-        Some([_, _, ..]) | None => vec![Candidate::nobody(Inference::InsideCall)],
-        Some([]) => Vec::new(),
+        Some([_, _, ..]) | None => Some(Candidate::nobody(Inference::InsideCall)),
+        Some([]) => None,
     }
 }
 
 /// The thread that ran just before the wait ended, unless it had nothing to do with the lock.
-fn of_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let (segment, by) = (asked.segment, Inference::RanBefore);
-    let Some(tid) = ran_before(cx, asked) else { return Vec::new() };
+    let tid = ran_before(cx, asked)?;
     if threads::computes_on(cx, tid, cx.whole_wait(segment).times()) {
         drop_thread(cx, segment, (tid, by), Dropped::ComputesOn);
-        return Vec::new();
+        return None;
     }
-    one(admitted(cx, segment, (tid, by)))
+    admitted(cx, segment, (tid, by)).map(Candidate::of)
 }
 
 /// Estimates hardly show which thread ran then, except for native code, whose few threads are where
 /// they wait.
-fn of_pool_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_pool_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     match shows_timing(cx, asked.segment) {
         true => of_any_releaser(cx, asked),
-        false => Vec::new(),
+        false => None,
     }
 }
 
-fn of_pool_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_pool_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     match shows_timing(cx, asked.segment) {
-        true => Vec::new(),
-        false => one_left(left_place(cx, asked)),
+        true => None,
+        false => left_place(cx, asked).map(of_left),
     }
 }
 
@@ -280,80 +276,78 @@ fn shows_timing(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     segment.exact || pools::native(cx, segment.stack()).is_some()
 }
 
-fn of_any_releaser(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_any_releaser(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let found = ran_before(cx, asked);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::RanBefore));
-    found.map(at).into_iter().collect()
+    found.map(at)
 }
 
 /// Where each waiter is woken by another thread.
-fn of_any_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_any_timing(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let left = || left_place(cx, asked).map(|c| c.tid);
     let found = ran_before::waker(cx, asked.segment, &left);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::RanBefore));
-    found.map(at).into_iter().collect()
+    found.map(at)
 }
 
 /// The same, for the end of a thread: not a thread that was seen later.
-fn of_last_to_run(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_last_to_run(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let (from, to) = cx.whole_wait(asked.segment).times();
     let ended =
         |tid: u32| !thread_end::lives_behind(cx, tid, to) && thread_end::is_born_at(cx, tid, from);
-    let mut found = of_any_timing(cx, asked);
-    found.retain(|c| c.blocker.is_some_and(|b| ended(b.tid)));
-    found
+    of_any_timing(cx, asked).filter(|c| c.blocker.is_some_and(|b| ended(b.tid)))
 }
 
-fn of_joined(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_joined(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let read = thread_end::joined(cx, asked.segment);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEndRead));
-    read.map(at).into_iter().collect()
+    read.map(at)
 }
 
-fn of_ended(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_ended(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let ended = thread_end::ended_at(cx, asked.segment);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEnded));
-    ended.map(at).into_iter().collect()
+    ended.map(at)
 }
 
 /// Of a Condition the thread counts that did something else until then, by estimates, which hardly
 /// show which thread ran; a lock of its own kind is held by whichever thread comes next, too.
-fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let segment = asked.segment;
     let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait) && !segment.exact;
     let left = if waits { left_place(cx, asked) } else { None };
-    one_left(left.filter(|c| !cx.same_place(c.stack, segment.stack())))
+    left.filter(|c| !cx.same_place(c.stack, segment.stack())).map(of_left)
 }
 
 /// The thread that is to give a Condition's notice.
-fn of_notice(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_notice(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let asks = queue_reader::is_for_notice(cx, asked.segment);
     let reader = asks.then(|| queue_reader::of(cx, asked.segment)).flatten();
-    one(reader.map(|c| Blocker { link: Link::Notice, ..c }))
+    reader.map(|c| Candidate::of(Blocker { link: Link::Notice, ..c }))
 }
 
 /// The thread that is to make room in a queue.
-fn of_room(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn of_room(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let puts = pools::puts(cx, asked.segment.stack());
-    one(puts.then(|| queue_reader::of(cx, asked.segment)).flatten())
+    puts.then(|| queue_reader::of(cx, asked.segment)).flatten().map(Candidate::of)
 }
 
 /// The thread of this process that most likely had a file lock: its interval in one function of the
 /// program's own ended when the wait did, whatever file that is in.
-fn of_file_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
-    let wait = left_place::end_of_file_lock(cx, asked.segment);
-    one_left(wait.and_then(|wait| left(cx, asked, &wait)))
+fn of_file_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    let wait = left_place::end_of_file_lock(cx, asked.segment)?;
+    left(cx, asked, &wait).map(of_left)
 }
 
 /// The holder of the lock, in a deadlock that records show: that thread waited most of the time
 /// for a lock that this one held, itself or through others, or is behind some that blocked each
 /// other so.
-fn of_circle(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
-    one(in_deadlock(cx, asked.segment))
+fn of_circle(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    in_deadlock(cx, asked.segment).map(Candidate::of)
 }
 
-fn of_crossed(cx: &Context<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
-    one(lock_order::inverted(cx, asked.segment))
+fn of_crossed(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    lock_order::inverted(cx, asked.segment).map(Candidate::of)
 }
 
 fn in_deadlock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {

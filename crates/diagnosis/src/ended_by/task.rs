@@ -50,7 +50,7 @@ fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Op
 }
 
 /// An inference about what a task awaits.
-type Ask = for<'c> fn(&Context<'c>, &Awaited<'c>, &Segment<'_>) -> Vec<Candidate>;
+type Ask = for<'c> fn(&Context<'c>, &Awaited<'c>, &Segment<'_>) -> Option<Candidate>;
 
 /// Which task has a lock of asyncio's, or is to give notice.
 const OF_LOCK: &[Source<Ask>] = &[
@@ -151,25 +151,27 @@ pub fn blocker<'c>(
     candidate::best(cx, (segment, list), |ask| ask(cx, line, segment), |_| true)
 }
 
-fn of_samples<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
-    one(holder(cx, line, segment))
+fn of_samples<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Candidate> {
+    holder(cx, line, segment).map(Candidate::of)
 }
 
 /// What woke the task of a native runtime.
-fn of_woken<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+fn of_woken<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
     let until_ns = line.until_ns + thresholds::clock_slack_ns();
-    let woken = task_waker::woken(cx, line.row, until_ns);
-    let by = woken.and_then(|last| task_waker::waker(cx, last));
-    let blocker = by.and_then(|by| task_waker::of(cx, line.row, by, segment));
-    if let Some(blocker) = &blocker {
-        compare::keep_one(cx, Question::about(blocker.by, segment), blocker, Fate::Won);
-    }
-    one(blocker)
+    let woken = task_waker::woken(cx, line.row, until_ns)?;
+    let by = task_waker::waker(cx, woken)?;
+    let blocker = task_waker::of(cx, line.row, by, segment)?;
+    compare::keep_one(cx, Question::about(blocker.by, segment), &blocker, Fate::Won);
+    Some(Candidate::of(blocker))
 }
 
 /// The holder that was found for another request which waited at the same place at the same time:
 /// tasks behind the head of a line wait for what blocks the head.
-fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
     let own = line.row;
     let (from, to) = (
         segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
@@ -177,10 +179,10 @@ fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) ->
     );
     let fellow = |r: &&Await| is_held(r) && r.kind == own.kind && cx.same_place(r.stack, own.stack);
     let rows = cx.await_samples_between(from, to).filter(fellow);
-    let Some(row) = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns)) else { return Vec::new() };
+    let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
     let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
-    let found = holder(cx, &theirs, segment);
-    one(found.map(|c| Blocker { measured: false, by: Inference::FellowsHolder, ..c }))
+    let found = holder(cx, &theirs, segment)?;
+    Some(Candidate::of(Blocker { measured: false, by: Inference::FellowsHolder, ..found }))
 }
 
 /// Whether a sample says who has what is awaited, not who ended that.
@@ -188,12 +190,16 @@ fn is_held(row: &Await) -> bool {
     row.holder != 0 && row.how != HolderSource::Woke
 }
 
-fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
-    one(usual_ender(cx, line.row, segment))
+fn of_usual<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
+    usual_ender(cx, line.row, segment).map(Candidate::of)
 }
 
 /// What another task knows may lead to the thread that works for it.
-fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+fn of_same_code<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Candidate> {
     let library = || awaits::library_of(cx, line.row.stack);
     let package = awaits::by_library(cx, line.row).then(library).flatten();
     let found = likely_holder(cx, line, segment, package.map_or(Knows::File, Knows::Library));
@@ -202,20 +208,24 @@ fn of_same_code<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>)
         package?;
         likely_holder(cx, line, segment, Knows::FileUntilThen)
     });
-    found.map(|c| Candidate::found_by(Inference::SameCode, c)).into_iter().collect()
+    found.map(|c| Candidate::found_by(Inference::SameCode, c))
 }
 
 fn of_librarys_thread<'c>(
     cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
-) -> Vec<Candidate> {
-    one(library_thread::blocker(cx, line, segment))
+) -> Option<Candidate> {
+    library_thread::blocker(cx, line, segment).map(Candidate::of)
 }
 
 /// The same in the program's own file, whatever the library is.
-fn of_same_file<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
-    one(likely_holder(cx, line, segment, Knows::File))
+fn of_same_file<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Candidate> {
+    likely_holder(cx, line, segment, Knows::File).map(Candidate::of)
 }
 
 /// The one thread in the file whose future is awaited that was at work most of the time, if it
@@ -225,8 +235,8 @@ fn of_programs_thread<'c>(
     cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
-) -> Vec<Candidate> {
-    let Some(place) = cx.frames.innermost_user(line.row.stack) else { return Vec::new() };
+) -> Option<Candidate> {
+    let place = cx.frames.innermost_user(line.row.stack)?;
     let takes_work = |s: &Sample| {
         let waits = || pools::is_idle(cx, s.stack) || cx.frames.leaf_at(s.stack, Stdlib::Wait);
         s.wait == WaitKind::Futex && cx.frames.is_in_file(s.stack, &place.file) && waits()
@@ -236,12 +246,13 @@ fn of_programs_thread<'c>(
         !(s.state == State::Wait && pauses) && cx.frames.is_in_file(s.stack(), &place.file)
     };
     // Of the whole await: others' turns on the loop cut it into short segments.
-    let found = library_thread::at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works);
-    one(found.filter(|c| cx.samples_in(c.tid, 0, u64::MAX).iter().any(takes_work)))
+    let found = library_thread::at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works)?;
+    let is_worker = cx.samples_in(found.tid, 0, u64::MAX).iter().any(takes_work);
+    is_worker.then(|| Candidate::of(found))
 }
 
 /// A thread that shares a file with the task.
-fn of_thread<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Vec<Candidate> {
+fn of_thread<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
     fulfiller(cx, line, segment, true)
 }
 
@@ -250,10 +261,9 @@ fn of_any_thread<'c>(
     cx: &Context<'c>,
     line: &Awaited<'c>,
     segment: &Segment<'_>,
-) -> Vec<Candidate> {
-    let mut found = fulfiller(cx, line, segment, false);
-    found.iter_mut().for_each(|c| c.weight *= thresholds::half());
-    found
+) -> Option<Candidate> {
+    let found = fulfiller(cx, line, segment, false)?;
+    Some(Candidate { weight: found.weight * thresholds::half(), ..found })
 }
 
 /// A thread that left a function when the await ended, or the last of the chain behind it.
@@ -262,14 +272,10 @@ fn fulfiller(
     line: &Awaited<'_>,
     segment: &Segment<'_>,
     knows: bool,
-) -> Vec<Candidate> {
+) -> Option<Candidate> {
     let Awaited { row, seen_ns, until_ns, .. } = *line;
     let found = holder::fulfiller(cx, segment, row.stack, seen_ns, until_ns, knows);
-    found.map(|c| Candidate::found_by(Inference::LeftPlace, c)).into_iter().collect()
-}
-
-fn one(found: Option<Blocker>) -> Vec<Candidate> {
-    found.map(Candidate::of).into_iter().collect()
+    found.map(|c| Candidate::found_by(Inference::LeftPlace, c))
 }
 
 /// The task that is to end a wait is searched for seldom. So it is taken to be the one that was to
