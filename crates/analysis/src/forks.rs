@@ -8,24 +8,19 @@ use format::wait::WaitKind;
 use crate::index::Index;
 use crate::signatures::Stdlib;
 use crate::thresholds;
-use crate::timeline::Segment;
+use crate::timeline::{overlap_ns, Segment};
 
 impl Index<'_> {
     /// The part of `segment` that its thread spent inside `fork`, ns.
     pub fn forked_ns(&self, segment: &Segment<'_>) -> u64 {
-        let inside = |begin: u64, end: u64| {
-            end.min(segment.to_ns).saturating_sub(begin.max(segment.from_ns))
-        };
         let own = self.forks.iter().filter(|f| f.tid == segment.tid);
-        own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
+        own.map(|f| overlap_ns((f.begin_ns, f.end_ns), segment.times())).sum()
     }
 
     /// The other thread whose forks, one or several in a row, cover most of `segment`, and its
     /// stack then.
     pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<(u32, u32)> {
-        let overlap = |f: &&SpanRow| {
-            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
-        };
+        let overlap = |f: &&SpanRow| overlap_ns((f.begin_ns, f.end_ns), segment.times());
         let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
         let longest = others.max_by_key(overlap)?;
         let of_it = self.forks.iter().copied().filter(|f| f.tid == longest.tid);
@@ -54,9 +49,7 @@ impl Index<'_> {
     /// Where the thread was in `fork` that spent most of `segment` there; 0: nothing was seen of
     /// that.
     pub fn forking_stack(&self, segment: &Segment<'_>) -> u32 {
-        let overlap = |f: &&SpanRow| {
-            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
-        };
+        let overlap = |f: &&SpanRow| overlap_ns((f.begin_ns, f.end_ns), segment.times());
         let own = self.forks.iter().copied().filter(|f| f.tid == segment.tid);
         own.max_by_key(overlap).map_or(0, |fork| self.stack_in(fork))
     }

@@ -18,7 +18,7 @@ use format::record::{Await, Sample, TARGET_IS_NAME};
 use crate::frames::{Frames, Place};
 use crate::gaps::Gap;
 use crate::thresholds::{self, is_part};
-use crate::timeline::{self, slice_between, Late, Segment};
+use crate::timeline::{self, overlap_ns, slice_between, Late, Segment};
 
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
@@ -95,7 +95,7 @@ impl<'c> Index<'c> {
 
     /// The garbage collection that covers most of `[from, to)`, on any thread.
     pub fn gc_over(&self, from_ns: u64, to_ns: u64) -> Option<&'c GcRow> {
-        let overlap = |g: &&GcRow| g.end_ns.min(to_ns).saturating_sub(g.begin_ns.max(from_ns));
+        let overlap = |g: &&GcRow| overlap_ns((g.begin_ns, g.end_ns), (from_ns, to_ns));
         let gc = self.gcs_in(from_ns, to_ns).iter().max_by_key(overlap)?;
         (overlap(&gc) * 2 >= to_ns - from_ns).then_some(gc)
     }
@@ -228,17 +228,14 @@ impl<'c> Index<'c> {
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
     pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let own = self.capture.own_spans.iter().filter(|s| Some(s.name) == self.writes);
-        own.map(|s| s.end_ns.min(to_ns).saturating_sub(s.begin_ns.max(from_ns))).sum()
+        own.map(|s| overlap_ns((s.begin_ns, s.end_ns), (from_ns, to_ns))).sum()
     }
 
     /// The part of `segment` that its thread spent inside the program's predicate, ns.
     pub fn predicate_ns(&self, segment: &Segment<'_>) -> u64 {
         let name = |s: &&SpanRow| s.tid == segment.tid && Some(s.name) == self.predicate;
         let own = self.capture.own_spans.iter().filter(name);
-        let inside = |s: &SpanRow| {
-            s.end_ns.min(segment.to_ns).saturating_sub(s.begin_ns.max(segment.from_ns))
-        };
-        own.map(inside).sum()
+        own.map(|s| overlap_ns((s.begin_ns, s.end_ns), segment.times())).sum()
     }
 
     /// What a sample's target says in words: a peer, a path; None for a bare address.
@@ -342,7 +339,7 @@ impl<'c> Index<'c> {
 
     /// The heartbeat gap that covers most of `[from, to)`.
     pub fn gap_over(&self, from_ns: u64, to_ns: u64) -> Option<&Gap> {
-        let overlap = |g: &&Gap| g.to_ns.min(to_ns).saturating_sub(g.from_ns.max(from_ns));
+        let overlap = |g: &&Gap| overlap_ns((g.from_ns, g.to_ns), (from_ns, to_ns));
         let gap = self.gaps.iter().max_by_key(overlap)?;
         (overlap(&gap) * 2 >= to_ns - from_ns).then_some(gap)
     }

@@ -73,7 +73,7 @@ impl Index<'_> {
         let from = segment.from_ns.saturating_sub(thresholds::usual_ns());
         let around = self.timeline(segment.tid, from, segment.to_ns + thresholds::usual_ns());
         let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
-        let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
+        let (mut begin, mut end) = segment.times();
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
             if polls(s) {
                 break;

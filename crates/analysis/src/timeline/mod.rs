@@ -20,7 +20,7 @@ use estimate::estimated;
 use exact::exact;
 use late::late_ns;
 pub use late::{late_of, Late};
-pub use segment::{slice_between, Segment, State};
+pub use segment::{overlap_ns, slice_between, Segment, State};
 
 /// The timeline of `tid` in `[from_ns, to_ns)`.
 pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {

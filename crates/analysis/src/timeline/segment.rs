@@ -46,6 +46,11 @@ impl Segment<'_> {
         self.to_ns - self.from_ns
     }
 
+    /// Begin and end.
+    pub fn times(&self) -> (u64, u64) {
+        (self.from_ns, self.to_ns)
+    }
+
     /// Stack id of its sample, 0 without one.
     pub fn stack(&self) -> u32 {
         self.sample.map_or(0, |s| s.stack)
@@ -55,6 +60,11 @@ impl Segment<'_> {
     pub fn wait(&self) -> WaitKind {
         self.sample.map_or(WaitKind::Unknown, |s| s.wait)
     }
+}
+
+/// How long two intervals have in common.
+pub fn overlap_ns(a: (u64, u64), b: (u64, u64)) -> u64 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
 /// Samples with `from <= t < to`.

@@ -123,7 +123,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// it waited for: a thread in the program's own code that is neither idle nor waits for a pool
 /// itself.
 fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
     let works = |tid: u32| {
         let own = cx.timeline(tid, from, to);

@@ -23,7 +23,7 @@ use analysis::requests::Judged;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -164,7 +164,7 @@ fn keep(cx: &Context<'_>, segment: &Segment<'_>, covered_by: &[(Cause, u64)], fo
 
 /// What the threads did that were to take the request up, in order; all of `segment`, or nothing.
 fn taken_up<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Vec<Slice<'c>> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     if segment.ns() < thresholds::short_wait_ns() {
         return Vec::new();
     }
@@ -314,7 +314,7 @@ fn through_start<'c>(
 ) {
     let starts = |f: &capture::read::Frame<'_>| cx.frames.is_at(f, Stdlib::ThreadStart);
     if segment.state == State::Wait && cx.frames.any(segment.stack(), starts) {
-        let (from, to) = (segment.from_ns, segment.to_ns);
+        let (from, to) = segment.times();
         let born = |tid: &&u32| {
             let first = threads::first_seen(cx, **tid);
             **tid != segment.tid
@@ -379,14 +379,10 @@ const MOST_SEGMENTS: usize = 512;
 
 type Answer = Option<(u64, Claim)>;
 
-fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
-    a.1.min(b.to_ns).saturating_sub(a.0.max(b.from_ns))
-}
-
 /// The longest gap counts, as each has a reason of its own; but a quota that is used up stops the
 /// process in each of its periods, again and again.
 fn still(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
-    let of = |g: &analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let of = |g: &analysis::gaps::Gap| overlap_ns((g.from_ns, g.to_ns), segment.times());
     let longest = cx.gaps.iter().max_by_key(|gap| of(gap))?;
     let cause = stopped::cause_of(longest);
     let same = |gap: &&analysis::gaps::Gap| stopped::cause_of(gap) == cause;
@@ -404,7 +400,7 @@ fn asked(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
 }
 
 fn collection(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
-    let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
+    let most = |g: &&capture::read::GcRow| overlap_ns((g.begin_ns, g.end_ns), segment.times());
     let gc = cx.gcs_in(segment.from_ns, segment.to_ns).iter().max_by_key(most)?;
     let (from_ns, to_ns) =
         (gc.begin_ns.max(segment.from_ns), gc.end_ns.min(segment.to_ns).max(segment.from_ns));
@@ -452,7 +448,7 @@ fn followed(cx: &Context<'_>, request: u64, segment: &Segment<'_>) -> Claim {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return causes::claim(cx, segment);
     }
-    let (all, mut slices) = ((segment.from_ns, segment.to_ns), Vec::new());
+    let (all, mut slices) = (segment.times(), Vec::new());
     follow(cx, request, segment.tid, all, all, 0, &mut slices);
     let longest = slices.into_iter().max_by_key(|slice| slice.segment.ns());
     longest.map_or_else(|| causes::claim(cx, segment), |slice| slice.claim)
@@ -462,7 +458,7 @@ fn followed(cx: &Context<'_>, request: u64, segment: &Segment<'_>) -> Claim {
 /// head of a line: what it did is what this one waited for. Otherwise it is the pool that is short.
 fn busy(cx: &Context<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
     let end = |r: &RequestRow| r.end_ns.unwrap_or(cx.capture.meta.to_ns);
-    let held = |r: &RequestRow| overlap((r.started_ns, end(r)), segment);
+    let held = |r: &RequestRow| overlap_ns((r.started_ns, end(r)), segment.times());
     let before: Vec<&RequestRow> = cx
         .capture
         .requests

@@ -3,7 +3,7 @@
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
-use analysis::timeline::{self, Segment, State};
+use analysis::timeline::{self, overlap_ns, Segment, State};
 use capture::read::{Frame, TaskRow};
 use format::wait::WaitKind;
 
@@ -48,7 +48,7 @@ pub(crate) fn follow<'c>(
                 }
                 Some((found, record)) => {
                     let (other, before) = (found.tid, out.len());
-                    let part = (segment.from_ns, segment.to_ns);
+                    let part = segment.times();
                     let (begin, end) = cx.whole_wait(&segment).times();
                     let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
                     follow(cx, request, other, part, all, hops + 1, out);
@@ -108,8 +108,7 @@ fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(Blocker, b
 
 /// The longest part of this request's work on another thread that `segment` waited for.
 fn handed<'c>(cx: &Context<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
-    let overlap =
-        |t: &&TaskRow| t.end_ns.min(segment.to_ns).saturating_sub(t.queued_ns.max(segment.from_ns));
+    let overlap = |t: &&TaskRow| overlap_ns((t.queued_ns, t.end_ns), segment.times());
     let own = cx.handed(request).filter(|t| t.tid != segment.tid);
     own.max_by_key(overlap).filter(|t| overlap(t) * 2 >= segment.ns())
 }

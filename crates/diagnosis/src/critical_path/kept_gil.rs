@@ -24,7 +24,7 @@ pub(crate) fn for_long(cx: &Context<'_>, claim: &Claim, segment: &Segment<'_>) -
 /// and to begin the next one takes a CPU: time without one in between belongs to it. So do waits of
 /// which samples saw only the moments in between (`asks_throughout`).
 pub(crate) fn answer(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u64, Claim)> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let waits = |tid: u32| -> Vec<Segment<'_>> {
         let all = cx.timeline(tid, from, to);
         let asks = |s: &Segment<'_>| {

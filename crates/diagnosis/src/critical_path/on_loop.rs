@@ -98,7 +98,7 @@ fn name_spans(cx: &Context<'_>, request: &Judged<'_>, slices: &mut [Slice<'_>]) 
     let own = cx.capture.spans.iter().filter(|s| s.request == request.row.id);
     let own: Vec<_> = own.collect();
     for slice in unread {
-        let (from_ns, to_ns) = (slice.segment.from_ns, slice.segment.to_ns);
+        let (from_ns, to_ns) = slice.segment.times();
         let around = own.iter().filter(|s| s.begin_ns <= from_ns && s.end_ns >= to_ns);
         let span = around.max_by_key(|s| s.begin_ns).map(|s| cx.capture.name(s.name).to_owned());
         slice.claim.resource = Some(Resource::NativeAwait { span });

@@ -13,7 +13,7 @@ use crate::explain::{Dropped, Fact, Inference, Threshold};
 /// many there are is not known. Cost: a timeline of each thread.
 pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let cpus = cx.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     if segment.ns() < thresholds::turn_ns() {
         return None;
     }

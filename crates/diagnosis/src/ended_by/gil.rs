@@ -76,7 +76,7 @@ pub fn holder<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Blocker> {
 /// sample read that a part between two readings was taken from.
 fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Candidate> {
     let whole = whole_wait(cx, segment);
-    let times = (segment.from_ns, segment.to_ns);
+    let times = segment.times();
     let all = (whole.from_ns, whole.to_ns);
     let found = match whole.holder {
         Some(_) => holder_in(cx, segment.tid, all),
@@ -88,7 +88,7 @@ fn by_readings<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Candidate>
 
 /// The thread that ran Python code for most of it.
 fn by_code<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> Option<Candidate> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let tid = busiest(cx, segment.tid, from, to)?;
     let by = Inference::OnlyPython;
     let found = Blocker::thread(tid, cx.main_stack(tid, from, to), false, by);
@@ -120,7 +120,7 @@ fn tally(cx: &Context<'_>, waiter: u32, times: (u64, u64)) -> Vec<(u32, u64)> {
 
 /// The holder that the sample of this interval, or the one it was carried over from, read.
 fn holder_near(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let read = segment.sample.filter(|s| s.wait == WaitKind::Gil);
     let tid = read.map(|s| s.gil_holder).filter(|tid| *tid != 0 && *tid != segment.tid)?;
     let by = Inference::GilHolder;
@@ -137,7 +137,7 @@ pub(crate) fn holder_starves<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> boo
 
 /// The same of any time in which a thread waited for the GIL. Cost: a timeline of each holder.
 pub(crate) fn is_starved(cx: &Context<'_>, wait: &Segment<'_>) -> bool {
-    let times = (wait.from_ns, wait.to_ns);
+    let times = wait.times();
     let mut by_holder: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     for (begin, end, holder) in readings(cx).held(times, wait.tid) {
         by_holder.entry(holder).or_default().push((begin, end));
@@ -187,7 +187,7 @@ fn whole_wait<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> WholeGilWait {
 /// Begin and end of the whole wait: its parts follow each other, with hardly any running in
 /// between, or time without a CPU.
 fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let passes = |s: &&Segment<'_>| match s.state {
         State::Wait => s.wait() == WaitKind::Gil,
         State::Ready => true,

@@ -126,7 +126,7 @@ pub fn pool_holder(
     ended_here: bool,
 ) -> (Option<Blocker>, bool) {
     let asked = Asked::about(segment);
-    let times = (segment.from_ns, segment.to_ns);
+    let times = segment.times();
     let reads = |c: &Blocker| c.by == Inference::QueueReader;
     let carries = |c: &Blocker| !reads(c) && pools::carries_for_processes(cx, c.stack);
     // A thread that has no work, or waits for the same, is no candidate: another one may be.

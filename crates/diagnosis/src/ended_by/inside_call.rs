@@ -41,7 +41,7 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
 /// The threads that were in the function that waits for a file lock, and did something else there
 /// most of the time; None where that function is not the program's own.
 pub(crate) fn of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Vec<u32>> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let place = cx.frames.innermost_user(segment.stack())?;
     let inside = |tid: &u32| {
         let own = cx.timeline(*tid, from, to);

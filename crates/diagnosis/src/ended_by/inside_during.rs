@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::{Frame, QuickMap};
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -184,7 +184,7 @@ impl Waits {
             let one = segment.exact && segment.wait() != WaitKind::Sleep;
             let own = || match one {
                 true => cx.whole_wait(segment).times(),
-                false => (segment.from_ns, segment.to_ns),
+                false => segment.times(),
             };
             let (from, to) = asking.unwrap_or_else(own);
             (from, to, segment.tid)
@@ -221,7 +221,7 @@ impl Waits {
         let near = self.times[first..].iter().take_while(|(begin, _, _)| *begin < to);
         let mut sums = (0, to.saturating_sub(from));
         for (begin, end, waiters) in near {
-            let both = to.min(*end).saturating_sub(from.max(*begin));
+            let both = overlap_ns((from, to), (*begin, *end));
             sums = (sums.0 + both * waiters, sums.1.saturating_sub(both));
         }
         sums

@@ -30,7 +30,7 @@ pub(super) fn blocker(
         |stack: u32| cx.frames.any(stack, |f| cx.frames.package(f.file) == Some(package));
     let waits = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
     let works = |s: &Segment<'_>| of_library(s.stack()) && !waits(s);
-    let worker = at_work(cx, segment.tid, (segment.from_ns, segment.to_ns), works)?;
+    let worker = at_work(cx, segment.tid, segment.times(), works)?;
     if cx.frames.has_user(worker.stack) {
         return Some(worker);
     }

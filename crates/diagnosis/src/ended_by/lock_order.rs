@@ -65,7 +65,7 @@ pub fn inverted(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
         None => None,
     };
     let partner = partner.or_else(|| ahead(cx, segment, &own))?;
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let may_have_had_it = others().any(|other| worked_in(cx, segment, other, &file));
     let stack = cx.main_stack(partner.tid, from, to);
     let by = Inference::LockOrder;
@@ -135,7 +135,7 @@ fn crosses(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait, tid: u32) -> Opt
 /// Whether `tid` did something in code of `file` for most of `segment`, and may have had a lock
 /// there.
 fn worked_in(cx: &Context<'_>, segment: &Segment<'_>, tid: u32, file: &str) -> bool {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let stack = cx.main_stack(tid, from, to);
     if !cx.frames.any(stack, |f| is_in(f, file)) || pools::is_idle(cx, stack) {
         return false;

@@ -12,7 +12,7 @@ use crate::explain::{Dropped, Fact, Inference};
 
 /// The holder that samples of the lock name.
 pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     // The segment's own samples first; then what any sample of the same wait knows.
     let wait = cx.whole_wait(segment);
     let own = segment.sample.into_iter().chain(cx.samples_in(segment.tid, from, to));

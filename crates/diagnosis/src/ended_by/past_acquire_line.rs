@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -175,7 +175,7 @@ fn holder(cx: &Context<'_>, held: &Held, wait: &Segment<'_>) -> Option<Blocker> 
     let mut threads: BTreeMap<(Function, u32), (u64, u32)> = BTreeMap::new();
     for own in near.filter(|h| h.to_ns > from && h.tid != waiter) {
         let Some(place) = cx.frames.innermost_user(own.stack) else { continue };
-        let ns = own.to_ns.min(to).saturating_sub(own.from_ns.max(from));
+        let ns = overlap_ns((own.from_ns, own.to_ns), (from, to));
         let place = (place.qualified, place.file);
         *places.entry(place.clone()).or_default() += ns;
         let thread = threads.entry((place, own.tid)).or_insert((0, own.stack));

@@ -66,7 +66,7 @@ fn files<'c>(cx: &Context<'c>, stack: u32) -> Vec<&'c str> {
 
 /// The threads that were at work in code of `file` for most of the wait, and where.
 fn in_file(cx: &Context<'_>, segment: &Segment<'_>, file: &str) -> Vec<(u32, u32)> {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let works = |s: &Sample| is_at_work(cx, segment, file, s);
     let (begin, end) = whole_times(cx, segment);
     // With switch records a blocked thread is sampled once, which may have been before: it was

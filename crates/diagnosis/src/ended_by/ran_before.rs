@@ -9,7 +9,7 @@
 
 use analysis::signatures::{Pattern, Stdlib};
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -259,7 +259,7 @@ fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: 
         let last = seen.iter().rev().find(waits)?;
         let off = cx.capture.off_cpu.get(tid)?;
         let whole = off[..off.partition_point(|o| o.out_ns <= last.t_ns)].last()?;
-        let most = whole.in_ns.min(to_ns).saturating_sub(whole.out_ns.max(from_ns));
+        let most = overlap_ns((whole.out_ns, whole.in_ns), (from_ns, to_ns));
         (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)
             .then_some(whole.in_ns)
     });

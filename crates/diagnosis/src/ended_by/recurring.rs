@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::frames::Place;
 use analysis::resource::Resource;
 use analysis::thresholds::{self, is_part};
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
 
@@ -114,7 +114,7 @@ fn name_by_records(cx: &Context<'_>, slices: &[Weighed<'_>]) -> Option<OverWaits
         if !has_exact_end(&w.slice.segment) {
             return w.slice.claim.blocker;
         }
-        let (from, to) = (w.slice.segment.from_ns, w.slice.segment.to_ns);
+        let (from, to) = w.slice.segment.times();
         let stack = cx.main_stack(tid, from, to);
         let had = stack != 0 && !threads::is_idle_worker(cx, tid, (from, to), stack);
         had.then(|| Blocker::thread(tid, stack, false, Inference::Recurring))
@@ -383,7 +383,7 @@ fn chance_of(cx: &Context<'_>, tid: u32, end: Ended) -> Option<f64> {
     if before_ns > thresholds::just_before_ns() {
         return None;
     }
-    let away = |o: &OffCpu| o.in_ns.min(to).saturating_sub(o.out_ns.max(from));
+    let away = |o: &OffCpu| overlap_ns((o.out_ns, o.in_ns), (from, to));
     // A damaged capture may say that it was away twice at once.
     let away_ns = during.iter().map(away).fold(0, u64::saturating_add);
     let ran_ns = (to - from).saturating_sub(away_ns) as f64;

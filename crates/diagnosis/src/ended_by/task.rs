@@ -8,7 +8,7 @@
 
 use analysis::signatures::Stdlib;
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::TaskRow;
 use format::record::{Await, Sample};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
@@ -385,8 +385,8 @@ fn worker(cx: &Context<'_>, row: &Await, segment: &Segment<'_>) -> Option<Blocke
     if row.request == 0 || !waits || !awaits::by_library(cx, row) {
         return None;
     }
-    let (from, to) = (segment.from_ns, segment.to_ns);
-    let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
+    let (from, to) = segment.times();
+    let overlap = |t: &&TaskRow| overlap_ns((t.begin_ns, t.end_ns), (from, to));
     let own = cx.handed(row.request);
     let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
     let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use analysis::thresholds;
-use analysis::timeline::Segment;
+use analysis::timeline::{overlap_ns, Segment};
 use format::record::Await;
 
 use crate::compare::Question;
@@ -16,7 +16,7 @@ pub(super) type Seen<'c> = HashMap<u64, (u64, u64, &'c Await)>;
 /// Those that were seen so for most of the segment.
 pub(super) fn covering<'c>(found: Seen<'c>, segment: &Segment<'_>) -> Vec<&'c Await> {
     let covers = |(begin, end, _): &(u64, u64, &Await)| {
-        end.min(&segment.to_ns).saturating_sub(*begin.max(&segment.from_ns)) * 2 > segment.ns()
+        overlap_ns((*begin, *end), segment.times()) * 2 > segment.ns()
     };
     found.into_values().filter(covers).map(|f| f.2).collect()
 }

@@ -13,7 +13,7 @@
 //! process ended the wait (a timer, the network, another process), no thread is inferred instead.
 //! Where nothing was recorded, or the chain breaks off at a fellow waiter, `ran_before` infers.
 
-use analysis::timeline::Segment;
+use analysis::timeline::{overlap_ns, Segment};
 use capture::read::OffCpu;
 use format::wait::WaitKind;
 use format::wake::Waker;
@@ -58,7 +58,7 @@ fn with_stack(cx: &Context<'_>, segment: &Segment<'_>) -> (WakeRecord, u32) {
     let nothing = (WakeRecord::Nothing, 0);
     let Some(mut off) = cx.off_around(segment) else { return nothing };
     let lock = segment.sample.map_or(0, |s| s.target);
-    let half = (segment.from_ns, segment.to_ns);
+    let half = segment.times();
     let mut passed = vec![segment.tid];
     while passed.len() <= FELLOWS_MAX {
         let tid = passed.last().copied().unwrap_or(segment.tid);
@@ -106,7 +106,7 @@ fn waited_too<'s>(
 ) -> Option<&'s OffCpu> {
     let off = cx.capture.off_cpu.get(&tid)?;
     let common =
-        |o: &OffCpu| o.in_ns.min(to_ns).saturating_sub(o.out_ns.max(from_ns)) * 2 > to_ns - from_ns;
+        |o: &OffCpu| overlap_ns((o.out_ns, o.in_ns), (from_ns, to_ns)) * 2 > to_ns - from_ns;
     let until = off.partition_point(|o| o.out_ns < to_ns);
     let most = off[..until].iter().rev().take_while(|o| o.in_ns > from_ns).find(|o| common(o))?;
     let mut seen = cx.samples_in(tid, most.out_ns, most.in_ns.saturating_add(1)).iter();

@@ -252,7 +252,7 @@ impl<'c> AwaitTimeline<'c> {
 impl<'c> Awaited<'c> {
     /// An await that is taken to be that of another task, too, for all of a segment.
     pub(crate) fn over(row: &'c Await, segment: &Segment<'_>) -> Awaited<'c> {
-        let (seen_ns, until_ns) = ((segment.from_ns, segment.to_ns), segment.to_ns);
+        let (seen_ns, until_ns) = (segment.times(), segment.to_ns);
         Awaited { row, least_ns: 0, most_ns: segment.ns(), seen_ns, until_ns }
     }
 

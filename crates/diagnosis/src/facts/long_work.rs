@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::Capture;
 use format::wait::WaitKind;
 
@@ -22,7 +22,7 @@ const FIRST_SPAN_NS: u64 = 100_000_000;
 /// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
 /// is the work asked for last.
 pub fn works_long(cx: &Context<'_>, tid: u32, segment: &Segment<'_>) -> bool {
-    let (from, to) = (segment.from_ns, segment.to_ns);
+    let (from, to) = segment.times();
     let found = burst_around(cx, tid, from, to);
     found.ran_ns >= cx.limit_ns || serves_long(cx, tid, (from, to))
 }
@@ -33,7 +33,7 @@ pub fn keeps_loop(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     let part_ns = (cx.limit_ns as f64 * thresholds::doubtful_part()) as u64;
     let least_ns = thresholds::loop_blocked_ns().max(part_ns).min(cx.limit_ns);
     let found = burst_around(cx, segment.tid, segment.from_ns, segment.to_ns);
-    let served = serves_long(cx, segment.tid, (segment.from_ns, segment.to_ns));
+    let served = serves_long(cx, segment.tid, segment.times());
     found.ran_ns >= least_ns || served
 }
 
@@ -142,7 +142,7 @@ fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64))
     let mut most = Burst { from_ns: begin_ns, to_ns: begin_ns, ran_ns: 0 };
     let mut at = begin_ns;
     for until in inside.chain([end_ns]) {
-        let part = |s: &Segment<'_>| s.to_ns.min(until).saturating_sub(s.from_ns.max(at));
+        let part = |s: &Segment<'_>| overlap_ns(s.times(), (at, until));
         let ran_ns = all.iter().filter(|s| s.state == State::Run).map(part).sum();
         if ran_ns > most.ran_ns || most.to_ns == most.from_ns {
             most = Burst { from_ns: at, to_ns: until, ran_ns };

@@ -8,6 +8,7 @@
 //! claim is still pool-wait.
 
 use analysis::requests::{Judged, Requests};
+use analysis::timeline::overlap_ns;
 
 use crate::cause::Cause;
 use crate::causes;
@@ -22,12 +23,12 @@ pub fn join_head(
     own: &Judged<'_>,
     slice: &mut Slice<'_>,
 ) {
-    let (from, to) = (slice.segment.from_ns, slice.segment.to_ns);
+    let (from, to) = slice.segment.times();
     let queued = to <= own.row.started_ns && slice.segment.tid == own.row.tid && !own.row.on_loop;
     if slice.claim.cause != Cause::PoolWait || !queued {
         return;
     }
-    let held = |r: &&Judged<'_>| r.end_ns.min(to).saturating_sub(r.row.started_ns.max(from));
+    let held = |r: &&Judged<'_>| overlap_ns((r.row.started_ns, r.end_ns), (from, to));
     let others =
         requests.slow.iter().filter(|r| r.row.tid == own.row.tid && r.row.id != own.row.id);
     let Some(head) = others.max_by_key(held).filter(|r| held(r) * 2 >= to - from) else { return };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use analysis::requests::{Judged, Requests};
-use analysis::timeline::{self, State};
+use analysis::timeline::{self, overlap_ns, State};
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
@@ -118,7 +118,7 @@ fn join_sibling(
     let Some(culprit) = slice.claim.blocker.filter(|_| slice.claim.cause == Cause::GilWait) else {
         return;
     };
-    let (from, to) = (slice.segment.from_ns, slice.segment.to_ns);
+    let (from, to) = slice.segment.times();
     let timeline = cx.timeline(culprit.tid, from, to);
     let locked = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
     if locked.clone().map(timeline::Segment::ns).sum::<u64>() * 2 > to - from {
@@ -130,7 +130,7 @@ fn join_sibling(
     }
     let sibling = requests.slow.iter().filter(|r| r.row.name == own.row.name).any(|r| {
         let half = |begin_ns: u64, end_ns: u64| {
-            end_ns.min(to).saturating_sub(begin_ns.max(from)) * 2 >= to - from
+            overlap_ns((begin_ns, end_ns), (from, to)) * 2 >= to - from
         };
         // Its own thread, or one that a part of it was handed to.
         let handed = || cx.handed(r.row.id).filter(|t| t.tid == culprit.tid);

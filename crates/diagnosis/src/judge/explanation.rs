@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use analysis::frames::Place;
+use analysis::timeline::overlap_ns;
 
 use super::material::Material;
 use crate::claim::Weighed;
@@ -121,9 +122,8 @@ fn example(judge: &Material<'_, '_>, index: usize, mut slices: Vec<&Weighed<'_>>
     let trace: &Trace = &judge.cx.trace;
     let found = trace.during(windows, || drop(critical_path::of_request(judge.cx, request)));
     for comparison in found {
-        let overlap = |i: &Interval| {
-            i.to_ns.min(comparison.to_ns).saturating_sub(i.from_ns.max(comparison.from_ns))
-        };
+        let about = (comparison.from_ns, comparison.to_ns);
+        let overlap = |i: &Interval| overlap_ns((i.from_ns, i.to_ns), about);
         if let Some(interval) = intervals.iter_mut().max_by_key(|i| overlap(i)) {
             let mut known = interval.comparisons.iter_mut();
             let is_kind = |c: &Comparison| (c.by, c.waiter) == (comparison.by, comparison.waiter);

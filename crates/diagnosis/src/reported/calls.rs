@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use analysis::requests::Judged;
 use analysis::thresholds;
+use analysis::timeline::overlap_ns;
 use capture::read::{CallRow, Capture, SpanRow};
 
 use crate::groups::Group;
@@ -50,11 +51,8 @@ impl<'c> Calls<'c> {
             let segment = &w.slice.segment;
             all += segment.ns();
             let Some(calls) = self.of.get(&slow[w.request].row.id) else { continue };
-            let overlap = |call: &CallRow| {
-                let (from, to) =
-                    (call.begin_ns.max(segment.from_ns), call.end_ns.min(segment.to_ns));
-                to.saturating_sub(from)
-            };
+            let overlap =
+                |call: &CallRow| overlap_ns((call.begin_ns, call.end_ns), segment.times());
             // Of those that last as long, the last: the outer ones.
             let longest = calls.iter().rev().max_by_key(|call| overlap(call));
             if let Some(call) = longest.filter(|call| overlap(call) > 0) {

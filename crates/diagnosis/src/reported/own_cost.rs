@@ -6,6 +6,7 @@
 //! part in it.
 
 use analysis::requests::Judged;
+use analysis::timeline::overlap_ns;
 use capture::read::Capture;
 use format::metric::Numbers;
 
@@ -28,7 +29,7 @@ fn ran_ns(cx: &Context<'_>, slow: &[Judged<'_>]) -> u64 {
     let threads = off_cpu.filter(|(tid, _)| threads::is_of_the_recorder(cx, **tid));
     let runs = threads.flat_map(|(_, off)| off.windows(2).map(|w| (w[0].in_ns, w[1].out_ns)));
     let inside = |(from, to): (u64, u64)| -> u64 {
-        let part = |r: &Judged<'_>| to.min(r.end_ns).saturating_sub(from.max(r.row.begin_ns));
+        let part = |r: &Judged<'_>| overlap_ns((from, to), (r.row.begin_ns, r.end_ns));
         slow.iter().map(part).sum()
     };
     runs.map(inside).sum()

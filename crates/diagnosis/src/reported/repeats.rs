@@ -144,7 +144,7 @@ fn slices(cx: &Context<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Pl
     let of_slow = |w: &&Weighed<'_>| slow.iter().any(|(i, _)| *i == w.request);
     for w in group.slices.iter().filter(of_slow) {
         let s = &w.slice.segment;
-        let span = spans.entry((w.request, s.tid)).or_insert((s.from_ns, s.to_ns));
+        let span = spans.entry((w.request, s.tid)).or_insert(s.times());
         *span = (span.0.min(s.from_ns), span.1.max(s.to_ns));
     }
     let waits = |s: &Sample| {
