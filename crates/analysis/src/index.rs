@@ -18,7 +18,7 @@ use format::record::{Await, Sample, TARGET_IS_NAME};
 use crate::frames::{Frames, Place};
 use crate::gaps::Gap;
 use crate::thresholds::{self, is_part};
-use crate::timeline::{self, overlap_ns, slice_between, Late, Segment};
+use crate::timeline::{self, overlap_ns, slice_between, Late, Segment, State};
 
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
@@ -34,6 +34,8 @@ pub struct Index<'c> {
     pub gaps: Vec<Gap>,
     /// Times inside `fork`.
     pub forks: Vec<&'c SpanRow>,
+    /// The threads of which there are samples, by id: the capture's map has no order.
+    pub threads: Vec<u32>,
     /// Threads that run requests on an event loop.
     pub(crate) loops: HashSet<u32>,
     /// The last time each loop was found busy without a break: its begin and end, and how long that
@@ -72,12 +74,15 @@ impl<'c> Index<'c> {
         let id = |name: &str| capture.name_id(name);
         let fork = id(own_span::FORK);
         let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
+        let mut threads: Vec<u32> = capture.samples.keys().copied().collect();
+        threads.sort_unstable();
         let gc_ns = capture.gcs.iter().map(|g| g.end_ns.saturating_sub(g.begin_ns));
         Index {
             capture,
             frames: Frames::new(capture),
             gaps: Gap::all(capture),
             forks,
+            threads,
             loops: on_loop.map(|r| r.tid).collect(),
             busy: RefCell::default(),
             late: RefCell::default(),
@@ -140,10 +145,44 @@ impl<'c> Index<'c> {
         timeline::of_thread_with(self.capture, tid, &late, (from_ns, to_ns))
     }
 
+    /// How long `tid` did in `[from, to)` what `did` says of its segments. Cost: a timeline.
+    pub fn ns_of(
+        &self,
+        tid: u32,
+        (from_ns, to_ns): (u64, u64),
+        did: impl Fn(&Segment<'_>) -> bool,
+    ) -> u64 {
+        self.timeline(tid, from_ns, to_ns).iter().filter(|s| did(s)).map(Segment::ns).sum()
+    }
+
+    /// How long `tid` was on a CPU in `[from, to)`. Cost: a timeline.
+    pub fn ran_ns(&self, tid: u32, times: (u64, u64)) -> u64 {
+        self.ns_of(tid, times, |s| s.state == State::Run)
+    }
+
+    /// The threads but for one.
+    pub fn others(&self, not: u32) -> impl Iterator<Item = u32> + use<'_, 'c> {
+        self.threads.iter().copied().filter(move |tid| *tid != not)
+    }
+
     /// The samples of `tid` in `[from, to)`.
     pub fn samples_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> &'c [Sample] {
-        let samples = self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-        slice_between(samples, from_ns, to_ns)
+        slice_between(self.all_samples(tid), from_ns, to_ns)
+    }
+
+    /// All samples of `tid`.
+    pub fn all_samples(&self, tid: u32) -> &'c [Sample] {
+        self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// All times off the CPU of `tid`, from switch records.
+    pub fn off_cpu(&self, tid: u32) -> &'c [OffCpu] {
+        self.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// All samples of a request's tasks; of 0 those of tasks that work for no request.
+    pub fn awaits_of(&self, request: u64) -> &'c [Await] {
+        self.capture.awaits.get(&request).map_or(&[][..], Vec::as_slice)
     }
 
     /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
@@ -209,7 +248,7 @@ impl<'c> Index<'c> {
         &self,
         from_ns: u64,
         to_ns: u64,
-    ) -> impl Iterator<Item = &'c Await> + '_ {
+    ) -> impl Iterator<Item = &'c Await> + use<'_, 'c> {
         let await_samples = self.await_samples.get_or_init(|| {
             let rows = self.capture.awaits.iter();
             let keys = rows.flat_map(|(id, rows)| {
@@ -223,6 +262,17 @@ impl<'c> Index<'c> {
         let end = await_samples.partition_point(|(t_ns, ..)| *t_ns < to_ns).max(begin);
         let awaits = &self.capture.awaits;
         await_samples[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
+    }
+
+    /// The samples of any suspended task that were taken near enough to `segment` to say what was
+    /// awaited in it.
+    pub fn await_samples_around(
+        &self,
+        segment: &Segment<'_>,
+    ) -> impl Iterator<Item = &'c Await> + use<'_, 'c> {
+        let near_ns = thresholds::await_seen_ns();
+        let from_ns = segment.from_ns.saturating_sub(near_ns);
+        self.await_samples_between(from_ns, segment.to_ns + near_ns)
     }
 
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.

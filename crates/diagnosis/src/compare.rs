@@ -26,7 +26,7 @@ impl Contest {
     /// `remembers`: which threads are dropped, and why.
     pub(crate) fn of(all: impl Iterator<Item = u32>, remembers: bool) -> Contest {
         let mut able: Vec<u32> = all.collect();
-        // A map has no order.
+        // A tally comes in any order.
         able.sort_unstable();
         Contest { able, dropped: remembers.then(Vec::new) }
     }

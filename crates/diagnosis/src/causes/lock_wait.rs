@@ -94,7 +94,7 @@ fn asks_between_pauses(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     if !of_a_peer || !asks(segment.stack()) {
         return false;
     }
-    let samples = cx.samples_in(segment.tid, 0, u64::MAX);
+    let samples = cx.all_samples(segment.tid);
     let (before, after) = samples.split_at(samples.partition_point(|s| s.t_ns < segment.from_ns));
     let pauses = |s: &Sample| s.wait == WaitKind::Sleep && cx.frames.polls_a_lock(s.stack);
     before.iter().rev().take_while(|s| asks(s.stack)).any(pauses)

@@ -126,8 +126,7 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
     let (from, to) = segment.times();
     let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
     let works = |tid: u32| {
-        let own = cx.timeline(tid, from, to);
-        let idle = |s: &&Segment<'_>| {
+        let idle = |s: &Segment<'_>| {
             let parked = s.sample.is_some_and(|sample| threads::waits_for_work(cx, tid, sample));
             let waits = s.wait() == WaitKind::Futex
                 && (pools::is_of_a_pool(cx, s.stack()) || pools::is_idle(cx, s.stack()));
@@ -135,11 +134,9 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
                 || s.state == State::Wait && (parked || waits)
                 || !cx.frames.any(s.stack(), user)
         };
-        let idle = own.iter().filter(idle).map(Segment::ns).sum::<u64>();
-        idle * 2 < to - from
+        cx.ns_of(tid, (from, to), idle) * 2 < to - from
     };
-    let others = cx.capture.samples.keys().filter(|tid| **tid != segment.tid);
-    Resource::NothingInTime { at_work: others.copied().any(works) }
+    Resource::NothingInTime { at_work: cx.others(segment.tid).any(works) }
 }
 
 /// Of a full queue the thread that empties it counts; of an item that is not in use, the thread

@@ -315,15 +315,11 @@ fn through_start<'c>(
     let starts = |f: &capture::read::Frame<'_>| cx.frames.is_at(f, Stdlib::ThreadStart);
     if segment.state == State::Wait && cx.frames.any(segment.stack(), starts) {
         let (from, to) = segment.times();
-        let born = |tid: &&u32| {
-            let first = threads::first_seen(cx, **tid);
-            **tid != segment.tid
-                && first.is_some_and(|at| {
-                    (from.saturating_sub(thresholds::clock_slack_ns())..to).contains(&at)
-                })
-        };
-        if let Some(tid) = cx.capture.samples.keys().filter(born).min() {
-            life(cx, *tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, lay, s)));
+        let since = from.saturating_sub(thresholds::clock_slack_ns());
+        let born =
+            |tid: &u32| threads::first_seen(cx, *tid).is_some_and(|at| (since..to).contains(&at));
+        if let Some(tid) = cx.others(segment.tid).find(born) {
+            life(cx, tid, from, to).into_iter().for_each(|s| out.push(claimed(cx, lay, s)));
             return;
         }
     }
@@ -357,7 +353,7 @@ fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u3
         let rows = cx.capture.requests.iter();
         rows.filter(|r| r.tid == tid).any(|r| r.started_ns < to && end(r) > from)
     };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.others(segment.tid);
     let loads = |tid: u32| {
         let samples = cx.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
         let (all, loading) = samples.fold((0, 0), |(all, loading), sample| {

@@ -76,9 +76,7 @@ pub(crate) fn follow<'c>(
 
 /// Whether samples saw what a thread did in most of `[from, to)`.
 fn is_seen(cx: &Context<'_>, tid: u32, (from_ns, to_ns): (u64, u64)) -> bool {
-    let own = cx.timeline(tid, from_ns, to_ns);
-    let seen = own.iter().filter(|s| s.stack() != 0);
-    seen.map(Segment::ns).sum::<u64>() * 2 >= to_ns - from_ns
+    cx.ns_of(tid, (from_ns, to_ns), |s| s.stack() != 0) * 2 >= to_ns - from_ns
 }
 
 /// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it is

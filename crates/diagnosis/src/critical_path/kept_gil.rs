@@ -42,10 +42,8 @@ pub(crate) fn answer(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u64, Cl
         (0..all.len()).filter(|i| belongs(*i)).map(|i| all[i]).collect()
     };
     let saw = |tid: &&u32| cx.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
-    let mut threads: Vec<u32> = cx.capture.samples.keys().filter(saw).copied().collect();
-    // A map has no order, and only some are considered.
-    threads.sort_unstable();
-    let longest = threads.into_iter().take(MOST_THREADS).map(waits);
+    let threads = cx.threads.iter().filter(saw).copied();
+    let longest = threads.take(MOST_THREADS).map(waits);
     let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
     let covered = longest.iter().map(Segment::ns).sum();
     let waiter = longest.first()?.tid;

@@ -108,11 +108,10 @@ fn name_spans(cx: &Context<'_>, request: &Judged<'_>, slices: &mut [Slice<'_>]) 
 /// Whether a loop's thread waited for the result of a pool most of the time, as no task does that
 /// awaits it: that stops all its requests.
 fn waits_for_result(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-    let own = cx.timeline(tid, from_ns, to_ns);
-    let waits = own.iter().filter(|s| {
+    let waits = |s: &Segment<'_>| {
         s.state == State::Wait && s.wait() == WaitKind::Futex && pools::is_of_a_pool(cx, s.stack())
-    });
-    waits.map(Segment::ns).sum::<u64>() * 2 > to_ns - from_ns
+    };
+    cx.ns_of(tid, (from_ns, to_ns), waits) * 2 > to_ns - from_ns
 }
 
 /// The intervals of a segment of the loop's thread, for a request whose task was seen in `line`.

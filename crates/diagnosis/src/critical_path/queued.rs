@@ -63,7 +63,7 @@ pub(super) fn is_behind_other_work(
 ) -> bool {
     let takes_work = |s: &Sample| s.wait == WaitKind::Futex && pools::is_idle(cx, s.stack);
     cx.frames.has_user(found.stack)
-        && cx.samples_in(found.tid, 0, u64::MAX).iter().any(takes_work)
+        && cx.all_samples(found.tid).iter().any(takes_work)
         && (was_there_before(cx, segment, found) || was_at_work_before(cx, request, segment, found))
 }
 

@@ -1,7 +1,7 @@
 //! The thread of this process that had a CPU while another one had none.
 
 use analysis::thresholds;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::Segment;
 
 use crate::claim::Blocker;
 use crate::compare::{self, Question};
@@ -17,14 +17,9 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     if segment.ns() < thresholds::turn_ns() {
         return None;
     }
-    let ran = |tid: u32| -> u64 {
-        let own = cx.timeline(tid, from, to);
-        own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
-    };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-    let all: Vec<(u64, u32)> = others.map(|tid| (ran(tid), tid)).collect();
+    let others = cx.others(segment.tid);
+    let all: Vec<(u64, u32)> = others.map(|tid| (cx.ran_ns(tid, (from, to)), tid)).collect();
     let sum = all.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
-    // Of two that ran as long always the same: a map has no order.
     let (_, tid) = all.iter().copied().max()?;
     let stack = cx.main_stack(tid, from, to);
     let ours = sum.saturating_mul(2) >= cpus.saturating_mul(segment.ns()) && stack != 0;

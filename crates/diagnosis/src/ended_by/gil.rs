@@ -213,10 +213,6 @@ fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
 
 /// The thread with Python code that ran longest in `[from, to)`, besides `not`.
 pub fn busiest(cx: &Context<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
-    let run_ns = |tid: u32| -> u64 {
-        let timeline = cx.timeline(tid, from_ns, to_ns);
-        timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
-    };
     // A thread that was never in Python code (the recorder's threads, a library's own) has no
     // GIL.
     let python = |tid: u32| {
@@ -227,9 +223,8 @@ pub fn busiest(cx: &Context<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u
         );
         samples.iter().any(|s| cx.frames.of(s.stack).any(|f| !f.native))
     };
-    let others = cx.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
-    // Of two that ran as long always the same: a map has no order.
-    let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
+    let others = cx.others(not).filter(|tid| python(*tid));
+    let (ns, tid) = others.map(|tid| (cx.ran_ns(tid, (from_ns, to_ns)), tid)).max()?;
     (ns * 2 > to_ns - from_ns).then_some(tid)
 }
 

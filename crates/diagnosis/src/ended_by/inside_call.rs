@@ -14,17 +14,13 @@ use crate::explain::{Dropped, Fact, Inference, Threshold};
 /// is taken and used by one line. None when several did.
 pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
     let (from, to) = cx.whole_wait(segment).times();
-    let inside_ns = |tid: u32| -> u64 {
-        let own = cx.timeline(tid, from, to);
-        let works = own.iter().filter(|s| {
-            let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
-            !(s.state == State::Wait && waits) && cx.frames.same_call(s.stack(), segment.stack())
-        });
-        works.map(Segment::ns).sum()
+    let works = |s: &Segment<'_>| {
+        let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
+        !(s.state == State::Wait && waits) && cx.frames.same_call(s.stack(), segment.stack())
     };
-    let seen = |tid: &u32| *tid != segment.tid && !cx.samples_in(*tid, from, to).is_empty();
-    let all = cx.capture.samples.keys().copied().filter(seen);
-    let inside = all.map(|tid| (tid, inside_ns(tid))).filter(|(_, ns)| *ns > 0);
+    let seen = |tid: &u32| !cx.samples_in(*tid, from, to).is_empty();
+    let all = cx.others(segment.tid).filter(seen);
+    let inside = all.map(|tid| (tid, cx.ns_of(tid, (from, to), works))).filter(|(_, ns)| *ns > 0);
     let tally: Vec<(u32, u64)> = inside.collect();
     let mut most = tally.iter().filter(|(_, ns)| ns * 2 > to - from);
     let first = most.next().map(|(tid, _)| *tid);
@@ -43,14 +39,10 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
 pub(crate) fn of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Vec<u32>> {
     let (from, to) = segment.times();
     let place = cx.frames.innermost_user(segment.stack())?;
-    let inside = |tid: &u32| {
-        let own = cx.timeline(*tid, from, to);
-        let works = own.iter().filter(|s| {
-            let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
-            !waits && cx.frames.passes(s.stack(), &place)
-        });
-        works.map(Segment::ns).sum::<u64>() * 2 > to - from
+    let works = |s: &Segment<'_>| {
+        let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
+        !waits && cx.frames.passes(s.stack(), &place)
     };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-    Some(others.filter(inside).collect())
+    let inside = |tid: &u32| cx.ns_of(*tid, (from, to), works) * 2 > to - from;
+    Some(cx.others(segment.tid).filter(inside).collect())
 }

@@ -98,11 +98,8 @@ pub(crate) fn find<'c>(cx: &Context<'c>, slices: &[Weighed<'_>]) -> Option<Found
     }
     let led: BTreeSet<Function<'_>> =
         slices.iter().flat_map(|w| functions(cx, w.slice.claim.stack)).collect();
-    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
-    // A map has no order.
-    tids.sort_unstable();
     let sums: Vec<(u32, Sums<'c>)> =
-        tids.into_iter().map(|tid| (tid, sums_of(cx, tid, &waits, &led))).collect();
+        cx.threads.iter().map(|tid| (*tid, sums_of(cx, *tid, &waits, &led))).collect();
     let able = |f: &Function<'_>, odds: Odds| {
         odds.during >= thresholds::main_part()
             && odds.ratio() >= thresholds::exits_lead()
@@ -298,7 +295,7 @@ fn sums_of<'c>(
 ) -> Sums<'c> {
     let mut by_stack: QuickMap<u32, (u64, u64)> = QuickMap::default();
     let mut sums = Sums::default();
-    let samples = cx.samples_in(tid, 0, u64::MAX);
+    let samples = cx.all_samples(tid);
     for (i, sample) in samples.iter().enumerate() {
         let next_ns = samples.get(i + 1).map_or(u64::MAX, |s| s.t_ns);
         let off_ns = threads::off_cpu_until(cx, tid, sample.t_ns).unwrap_or(0);

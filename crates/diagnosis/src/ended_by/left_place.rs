@@ -86,7 +86,7 @@ pub(crate) fn end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWai
 /// released the lock between the last time it asked in vain and the end.
 pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
     let own = segment.sample.filter(|s| asks(cx, s))?;
-    let samples = cx.samples_in(segment.tid, 0, u64::MAX);
+    let samples = cx.all_samples(segment.tid);
     let at = samples.partition_point(|s| s.t_ns < own.t_ns);
     let near = |pair: &&[Sample]| {
         asks(cx, &pair[1]) && pair[1].t_ns - pair[0].t_ns <= thresholds::samples_apart_ns()
@@ -192,7 +192,7 @@ pub(crate) fn thread(
             (!released).then_some(found)
         })
         .collect();
-    // A map has no order.
+    // By place: of several at one the same is named each time.
     found.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
     let (first, blocker) = found.first()?;
     let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
@@ -222,7 +222,6 @@ pub(crate) fn thread(
 /// The last interval of each other thread that ended with the wait. Where the waiter shares its
 /// file with others, only theirs; else of those that share the file of its caller, and so on.
 pub(crate) fn that_ended(cx: &Context<'_>, not: u32, wait: &EndedWait) -> Vec<InFunction> {
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != not);
     let last = |tid: u32| {
         let own = intervals(cx, tid, wait).into_iter().rev();
         let mut ended = own.filter(|s| {
@@ -230,7 +229,7 @@ pub(crate) fn that_ended(cx: &Context<'_>, not: u32, wait: &EndedWait) -> Vec<In
         });
         ended.next()
     };
-    let mut all: Vec<InFunction> = others.filter_map(last).collect();
+    let mut all: Vec<InFunction> = cx.others(not).filter_map(last).collect();
     if !wait.knows {
         return all;
     }

@@ -7,7 +7,6 @@
 //!
 //! What it promises: an inference; nobody where several threads were at work at different things.
 
-use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -48,15 +47,11 @@ fn on_whose_behalf(
     worker: Blocker,
 ) -> Option<Blocker> {
     let own = line.row;
-    let (from, to) = (
-        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
-        segment.to_ns + thresholds::await_seen_ns(),
-    );
     let begin = |id: u64| cx.capture.requests.iter().find(|r| r.id == id).map(|r| r.begin_ns);
     let came = begin(own.request);
     let place = |stack: u32| cx.frames.innermost_user(stack);
     let mut found = Seen::new();
-    for row in cx.await_samples_between(from, to) {
+    for row in cx.await_samples_around(segment) {
         let asks = row.kind == AwaitKind::Future
             && (row.request, row.task) != (own.request, own.task)
             && awaits::by_library(cx, row)
@@ -92,16 +87,14 @@ pub(crate) fn wait<'c>(
     let asks = |s: &Segment<'_>| {
         s.state == State::Wait && s.wait() != WaitKind::Futex && of_library(s.stack())
     };
-    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
-    tids.retain(|tid| *tid != segment.tid && !cx.samples_in(*tid, from, to).is_empty());
-    // A map has no order.
-    tids.sort_unstable();
+    let seen = |tid: &u32| !cx.samples_in(*tid, from, to).is_empty();
     let waits = |tid: u32| {
         let own: Vec<Segment<'c>> = cx.timeline(tid, from, to).into_iter().filter(asks).collect();
         let longest = *own.iter().max_by_key(|s| s.ns())?;
         Some((own.iter().map(Segment::ns).sum::<u64>(), longest))
     };
-    let found: Vec<(u64, Segment<'c>)> = tids.into_iter().filter_map(waits).collect();
+    let found: Vec<(u64, Segment<'c>)> =
+        cx.others(segment.tid).filter(seen).filter_map(waits).collect();
     let (waited_ns, most) = *found.iter().max_by_key(|(ns, _)| *ns)?;
     let alike = |s: &Segment<'_>| s.wait() == most.wait() && cx.same_place(s.stack(), most.stack());
     (found.iter().all(|(_, s)| alike(s)) && waited_ns * 2 > to - from).then_some(most)
@@ -117,12 +110,9 @@ pub(super) fn at_work(
     let works = |s: &Segment<'_>| {
         matches!(s.state, State::Run | State::Ready | State::Wait) && s.stack() != 0 && works(s)
     };
-    let at_work = |tid: &u32| {
-        let own = cx.timeline(*tid, from, to);
-        own.iter().filter(|s| works(s)).map(Segment::ns).sum::<u64>() * 2 > to - from
-    };
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != own);
-    let mut found = others.filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
+    let at_work = |tid: &u32| cx.ns_of(*tid, (from, to), works) * 2 > to - from;
+    let mut found =
+        cx.others(own).filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
     let (Some(tid), None) = (found.next(), found.next()) else { return None };
     // Of work on a crowded machine it counts what work it is.
     let longest = |s: &Segment<'_>| (s.state != State::Ready, s.ns());

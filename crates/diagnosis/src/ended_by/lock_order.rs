@@ -55,7 +55,7 @@ pub fn inverted(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     // Of all of the wait, whichever part of it is asked about.
     let segment = &own.whole(segment);
     let file = cx.frames.innermost_user(segment.stack())?.file;
-    let others = || cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = || cx.others(segment.tid);
     let first = partner(cx, segment, &own);
     let partner = match first {
         Some(partner) if !partner.is_behind => Some(partner),
@@ -81,7 +81,7 @@ pub fn inverted(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
 /// The thread whose wait ended when this one was given up, or the other way round: of several a
 /// thread that waits behind nobody, and of these the first to go on.
 fn partner(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.others(segment.tid);
     others.filter_map(|tid| crosses(cx, segment, own, tid)).min()
 }
 
@@ -97,7 +97,7 @@ fn partner_of(cx: &Context<'_>, segment: &Segment<'_>, tid: u32) -> Option<Partn
 /// Of two that crossed, the one that waits for the very lock that this one waits for: it is
 /// behind them.
 fn ahead(cx: &Context<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.others(segment.tid);
     let waits = others.filter(|tid| {
         let samples = cx.samples_in(*tid, own.begin_ns, own.end_ns);
         samples.iter().any(|s| s.wait == WaitKind::Futex && s.target == own.lock)

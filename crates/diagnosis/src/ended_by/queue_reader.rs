@@ -84,10 +84,8 @@ fn in_file(cx: &Context<'_>, segment: &Segment<'_>, file: &str) -> Vec<(u32, u32
             && is_part(there as u64, thresholds::main_part(), samples.len() as u64);
         often.then_some(tid).or_else(|| was_there(tid))
     };
-    let mut all: Vec<u32> = cx.capture.samples.keys().copied().collect();
-    all.sort_unstable();
     let pipe = segment.wait() == WaitKind::PipeWrite;
-    let others = all.into_iter().filter(|tid| *tid != segment.tid).filter_map(able);
+    let others = cx.others(segment.tid).filter_map(able);
     let others = others.filter(|tid| !pipe || reads_a_pipe(cx, *tid, file));
     let notice = waits_for(cx, segment) == Some(Link::Notice);
     let others = others.filter(|tid| !notice || !stayed(cx, segment, end, *tid, works));
@@ -101,7 +99,7 @@ fn whole_times(cx: &Context<'_>, segment: &Segment<'_>) -> (u64, u64) {
     let (begin, end) = cx.whole_wait(segment).times();
     let Some(own) = segment.sample.filter(|_| !segment.exact) else { return (begin, end) };
     let same = |s: &&Sample| s.wait == own.wait && s.stack == own.stack;
-    let samples = cx.samples_in(segment.tid, 0, u64::MAX);
+    let samples = cx.all_samples(segment.tid);
     let at = samples.partition_point(|s| s.t_ns < own.t_ns);
     let first = samples[..at].iter().rev().take_while(same).last().map_or(begin, |s| s.t_ns);
     let last = samples[at..].iter().take_while(same).last().map_or(end, |s| s.t_ns);
@@ -142,7 +140,7 @@ fn stayed(
 
 /// Whether a thread was ever seen to read from a pipe in code of `file`.
 fn reads_a_pipe(cx: &Context<'_>, tid: u32, file: &str) -> bool {
-    let samples = cx.samples_in(tid, 0, u64::MAX).iter();
+    let samples = cx.all_samples(tid).iter();
     let mut reads = samples.filter(|s| s.wait == WaitKind::PipeRead);
     reads.any(|s| cx.frames.is_in_file(s.stack, file))
 }

@@ -162,7 +162,7 @@ fn ran_then(
 ) -> Option<Contest> {
     let lock = segment.sample.map(|s| s.target)?;
     let place = cx.frames.innermost(segment.stack());
-    let others = cx.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let others = cx.others(segment.tid);
     let remembers = cx.trace.wants(segment.from_ns, segment.to_ns);
     let mut contest = Contest::of(others, remembers);
     contest.keep(Dropped::DidNotRun, |tid| {
@@ -231,7 +231,7 @@ fn keep_related(
 /// `window_ns` more likely than not.
 fn is_always_about(cx: &Context<'_>, tid: u32, (from, to): (u64, u64), window_ns: u64) -> bool {
     let until = to.saturating_sub(window_ns);
-    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.off_cpu(tid);
     let (begin, end) =
         (off.partition_point(|o| o.in_ns < from), off.partition_point(|o| o.in_ns < until));
     let came = off[begin..end.max(begin)].iter().filter(|o| !o.preempted).count();
@@ -251,13 +251,12 @@ fn is_always_about(cx: &Context<'_>, tid: u32, (from, to): (u64, u64), window_ns
 /// the first.
 fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: u64) -> u64 {
     let half = from_ns + (to_ns - from_ns) / 2;
-    let fellows = cx.capture.samples.keys().filter(|tid| **tid != segment.tid);
-    let ends = fellows.filter_map(|tid| {
-        let seen = cx.samples_in(*tid, from_ns, to_ns);
+    let ends = cx.others(segment.tid).filter_map(|tid| {
+        let seen = cx.samples_in(tid, from_ns, to_ns);
         let waits =
             |s: &&Sample| s.wait == WaitKind::Futex && cx.same_place(s.stack, segment.stack());
         let last = seen.iter().rev().find(waits)?;
-        let off = cx.capture.off_cpu.get(tid)?;
+        let off = cx.capture.off_cpu.get(&tid)?;
         let whole = off[..off.partition_point(|o| o.out_ns <= last.t_ns)].last()?;
         let most = overlap_ns((whole.out_ns, whole.in_ns), (from_ns, to_ns));
         (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)

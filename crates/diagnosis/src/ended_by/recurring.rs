@@ -147,8 +147,7 @@ fn computed(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> bool {
     if !samples.any(|s| s.wait == WaitKind::Running) {
         return false;
     }
-    let own = cx.timeline(tid, wait.from, wait.end.1);
-    let ran_ns: u64 = own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum();
+    let ran_ns = cx.ran_ns(tid, (wait.from, wait.end.1));
     ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
 }
 
@@ -225,9 +224,7 @@ fn left_at_end(
     exits_of: &impl Fn(u32, &EndedWait) -> Vec<InFunction>,
 ) -> LeftAtEnd {
     let mut exits: BTreeMap<Function, Vec<InFunction>> = BTreeMap::new();
-    let mut tids: Vec<u32> = cx.capture.samples.keys().copied().collect();
-    tids.sort_unstable();
-    for exit in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| exits_of(tid, wait)) {
+    for exit in cx.others(waiter).flat_map(|tid| exits_of(tid, wait)) {
         let function = (exit.place.qualified.clone(), exit.place.file.clone());
         // A thread that waits for a lock itself is released by others.
         if exit.locked {
@@ -360,7 +357,7 @@ fn before_each(cx: &Context<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, 
     if ended.len() < thresholds::repeated() {
         return Vec::new();
     }
-    let others = cx.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
+    let others = cx.threads.iter().copied().filter(|tid| !waiters.contains(tid));
     let chance = |tid: u32| -> Option<f64> {
         ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(cx, tid, *end)?))
     };
@@ -374,7 +371,7 @@ fn chance_of(cx: &Context<'_>, tid: u32, end: Ended) -> Option<f64> {
     if threads::is_parked(cx, tid, from, to) {
         return None;
     }
-    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.off_cpu(tid);
     let during = &off[off.partition_point(|o| o.in_ns <= from)..];
     let during = &during[..during.partition_point(|o| o.out_ns < to)];
     let last = during.last()?;

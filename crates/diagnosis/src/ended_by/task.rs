@@ -28,11 +28,11 @@ fn holder<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Op
     let row = line.row;
     let known = |r: &&&Await| is_held(r);
     // Holders are read less often than waiters are sampled: any sample of the same await will do.
-    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let rows = cx.awaits_of(row.request);
     let alike = rows.iter().filter(|r| awaits::same(Some(r), Some(row)));
     let nearest = alike.collect::<Vec<_>>();
     let asked = nearest.iter().filter(known).min_by_key(|r| r.t_ns.abs_diff(row.t_ns))?;
-    let holders = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let holders = cx.awaits_of(0);
     let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
     let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
     let near = found.t_ns.abs_diff(asked.t_ns) <= thresholds::task_holder_ns();
@@ -173,12 +173,8 @@ fn of_woken<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> 
 /// tasks behind the head of a line wait for what blocks the head.
 fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
     let own = line.row;
-    let (from, to) = (
-        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
-        segment.to_ns + thresholds::await_seen_ns(),
-    );
     let fellow = |r: &&Await| is_held(r) && r.kind == own.kind && cx.same_place(r.stack, own.stack);
-    let rows = cx.await_samples_between(from, to).filter(fellow);
+    let rows = cx.await_samples_around(segment).filter(fellow);
     let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
     let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
     let found = holder(cx, &theirs, segment)?;
@@ -247,7 +243,7 @@ fn of_programs_thread<'c>(
     };
     // Of the whole await: others' turns on the loop cut it into short segments.
     let found = library_thread::at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works)?;
-    let is_worker = cx.samples_in(found.tid, 0, u64::MAX).iter().any(takes_work);
+    let is_worker = cx.all_samples(found.tid).iter().any(takes_work);
     is_worker.then(|| Candidate::of(found))
 }
 
@@ -291,7 +287,7 @@ fn usual_ender(cx: &Context<'_>, own: &Await, segment: &Segment<'_>) -> Option<B
     let there = referring.filter(|r| cx.same_place(r.stack, own.stack));
     let row = there.min_by_key(|r| (r.t_ns.abs_diff(own.t_ns), r.holder))?;
     let middle = segment.from_ns + segment.ns() / 2;
-    let samples = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let samples = cx.awaits_of(0);
     let its = samples.iter().filter(|h| h.task == row.holder && h.stack != 0);
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(thresholds::await_seen_ns())
@@ -328,12 +324,8 @@ fn likely_holder(
         |row: &Await| row.request == 0 && awaits::busy_outside(cx, row) && awaits::is_own(cx, row);
     let fills = pools::awaits_room(cx, own.stack);
     let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
-    let (from, to) = (
-        segment.from_ns.saturating_sub(thresholds::await_seen_ns()),
-        segment.to_ns + thresholds::await_seen_ns(),
-    );
     let mut found = Seen::new();
-    for row in cx.await_samples_between(from, to) {
+    for row in cx.await_samples_around(segment) {
         let is_task = row.request != 0 || row.how != HolderSource::Woke;
         let other = is_task && row.request != own.request && row.task != own.task && row.stack != 0;
         let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
@@ -374,7 +366,7 @@ fn likely_holder(
 /// Whether the await of `row` was not seen any more once that of `line` had ended.
 fn ends_with(cx: &Context<'_>, row: &Await, line: &Awaited<'_>) -> bool {
     let until_ns = line.until_ns + thresholds::await_seen_ns();
-    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let rows = cx.awaits_of(row.request);
     !rows.iter().any(|r| r.t_ns > until_ns && awaits::same(Some(r), Some(row)))
 }
 

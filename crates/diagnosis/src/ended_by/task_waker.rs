@@ -87,7 +87,7 @@ pub(crate) fn waker<'c>(cx: &Context<'c>, last: &Await) -> Option<&'c Await> {
     if last.how != HolderSource::Woke {
         return None;
     }
-    let rows = cx.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let rows = cx.awaits_of(0);
     let begin = rows.partition_point(|row| row.t_ns < last.t_ns);
     let same = rows[begin..].iter().take_while(|row| row.t_ns == last.t_ns);
     same.into_iter().find(|row| row.task == last.holder)
@@ -95,7 +95,7 @@ pub(crate) fn waker<'c>(cx: &Context<'c>, last: &Await) -> Option<&'c Await> {
 
 /// The last sample of the await that `row` is one of, if it was woken before `until_ns`.
 pub(crate) fn woken<'c>(cx: &Context<'c>, row: &Await, until_ns: u64) -> Option<&'c Await> {
-    let rows = cx.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let rows = cx.awaits_of(row.request);
     let begin = rows.partition_point(|other| other.t_ns < row.t_ns);
     let rest = rows[begin..].iter().take_while(|other| other.t_ns <= until_ns);
     let mut alike = rest.filter(|other| awaits::same(Some(other), Some(row)));

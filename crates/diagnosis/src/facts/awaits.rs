@@ -83,7 +83,7 @@ impl<'c> AwaitTimeline<'c> {
     /// Of a request.
     pub fn of(cx: &Context<'c>, request: &Judged<'c>) -> AwaitTimeline<'c> {
         let span_ns = (request.row.begin_ns, request.end_ns);
-        let rows = cx.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
+        let rows = cx.awaits_of(request.row.id);
         // A sample that was under way when it began or ended may have seen the task at something
         // else.
         let begin = rows.partition_point(|row| row.t_ns < span_ns.0);

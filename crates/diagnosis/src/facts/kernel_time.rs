@@ -145,7 +145,7 @@ fn grown(cx: &Context<'_>) -> HashSet<u32> {
     let mut found = HashSet::new();
     for pair in readings.windows(2) {
         let pages = ((pair[1].value - pair[0].value) / PAGE_BYTES).max(0.0) as u64;
-        for tid in cx.capture.samples.keys().filter(|_| pages > 0) {
+        for tid in cx.threads.iter().filter(|_| pages > 0) {
             let ran = cx.samples_in(*tid, pair[0].t_ns, pair[1].t_ns).iter();
             let ran: Vec<_> = ran.filter_map(|s| Some((s.stack, s.usage()?))).collect();
             let (Some((_, first)), Some((_, last))) = (ran.first(), ran.last()) else { continue };

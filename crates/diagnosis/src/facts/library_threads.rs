@@ -31,11 +31,8 @@ pub(crate) fn run_for(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     }
     let threads = cx.library_threads.get_or_init(|| of_each_file(cx));
     let own = threads.get(native.file).into_iter().flatten().filter(|tid| **tid != segment.tid);
-    let ran = |tid: u32| -> u64 {
-        let all = cx.timeline(tid, segment.from_ns, segment.to_ns);
-        all.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
-    };
-    let ran_ns: u64 = own.take(THREADS_MAX).map(|tid| ran(*tid)).sum();
+    let ran = own.take(THREADS_MAX).map(|tid| cx.ran_ns(*tid, segment.times()));
+    let ran_ns: u64 = ran.sum();
     // All together, for half of the wait.
     ran_ns * 2 >= segment.ns()
 }

@@ -50,10 +50,7 @@ fn serves_long(cx: &Context<'_>, tid: u32, (from, to): (u64, u64)) -> bool {
     // A damaged capture may say that one ended before it began.
     ended.chain(open).filter(|(begin, end)| begin < end).any(|(begin, end)| {
         let known = cx.request_work.borrow().get(&(tid, begin)).copied();
-        let ran_ns = known.unwrap_or_else(|| {
-            let own = cx.timeline(tid, begin, end);
-            own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
-        });
+        let ran_ns = known.unwrap_or_else(|| cx.ran_ns(tid, (begin, end)));
         cx.request_work.borrow_mut().insert((tid, begin), ran_ns);
         ran_ns >= cx.limit_ns
     })
@@ -154,8 +151,8 @@ fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64))
 
 /// When something was recorded of a thread first and last.
 fn known(cx: &Context<'_>, tid: u32) -> (u64, u64) {
-    let samples = cx.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    let off = cx.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let samples = cx.all_samples(tid);
+    let off = cx.off_cpu(tid);
     let first = samples.first().map(|s| s.t_ns).into_iter().chain(off.first().map(|o| o.out_ns));
     let last = samples.last().map(|s| s.t_ns).into_iter().chain(off.last().map(|o| o.in_ns));
     (first.min().unwrap_or(u64::MAX), last.max().unwrap_or(0))
@@ -164,7 +161,6 @@ fn known(cx: &Context<'_>, tid: u32) -> (u64, u64) {
 /// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
 /// long.
 pub fn starves(cx: &Context<'_>, tid: u32, segment: &Segment<'_>) -> bool {
-    let own = cx.timeline(tid, segment.from_ns, segment.to_ns);
-    let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
-    ready * 2 > segment.ns() && !works_long(cx, tid, segment)
+    let ready_ns = cx.ns_of(tid, segment.times(), |s| s.state == State::Ready);
+    ready_ns * 2 > segment.ns() && !works_long(cx, tid, segment)
 }

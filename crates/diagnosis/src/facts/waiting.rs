@@ -58,7 +58,7 @@ fn goes_on_unseen(cx: &Context<'_>, segment: &Segment<'_>, sample: &Sample) -> b
         let had_time = until_ns.is_none_or(|ns| ns > limit_ns + thresholds::just_before_ns());
         return others.noticed || had_time;
     };
-    let off = cx.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
+    let off = cx.off_cpu(segment.tid);
     let Some(next) = off.get(off.partition_point(|o| o.out_ns < slice.in_ns)) else { return false };
     let limit_ns = slice.in_ns - slice.out_ns;
     let at_once = next.out_ns - slice.in_ns <= thresholds::turn_ns();
