@@ -15,7 +15,7 @@ use capture::read::{Capture, GcRow, OffCpu, QuickMap, SpanRow, TaskRow};
 use format::own_span;
 use format::record::{Await, Sample, TARGET_IS_NAME};
 
-use crate::frames::{Frames, Place};
+use crate::frames::{Frames, Function, Place};
 use crate::gaps::Gap;
 use crate::thresholds::{self, is_part};
 use crate::timeline::{self, overlap_ns, slice_between, Late, Segment, State};
@@ -228,10 +228,10 @@ impl<'c> Index<'c> {
     /// for them; what it has the sum of all.
     fn merge_by_place(&self, sums: &mut Vec<(u32, u64)>) {
         sums.sort_by_key(|(stack, sum)| (std::cmp::Reverse(*sum), *stack));
-        let mut places: Vec<Option<(String, String)>> = Vec::new();
+        let mut places: Vec<Option<Function>> = Vec::new();
         let mut merged: Vec<(u32, u64)> = Vec::new();
         for (stack, sum) in sums.drain(..) {
-            let place = self.frames.innermost(stack).map(|p| (p.qualified, p.file));
+            let place = self.frames.innermost(stack).map(|p| p.in_function());
             match places.iter().position(|known| *known == place && place.is_some()) {
                 Some(at) => merged[at].1 += sum,
                 None => {

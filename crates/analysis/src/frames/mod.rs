@@ -14,7 +14,7 @@ use format::wait::WaitKind;
 pub use names::{is_part_of_a_function, last_part};
 pub use owner::Owner;
 use owner::{is_generated, is_of, is_sqlite, is_under, is_waiting_package, native_owner};
-pub use place::Place;
+pub use place::{Function, Place};
 
 /// Knows the folders of a capture.
 pub struct Frames<'c> {

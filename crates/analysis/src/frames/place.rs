@@ -15,7 +15,20 @@ pub struct Place {
     pub module: String,
 }
 
+/// A function by its qualified name and its file, whatever line of it.
+pub type Function = (String, String);
+
 impl Place {
+    /// Its function.
+    pub fn in_function(&self) -> Function {
+        (self.qualified.clone(), self.file.clone())
+    }
+
+    /// Whether both are in one function.
+    pub fn is_in_function_of(&self, other: &Place) -> bool {
+        (&self.qualified, &self.file) == (&other.qualified, &other.file)
+    }
+
     /// Native code without a name.
     pub fn is_an_address(&self) -> bool {
         self.function == "?" || self.function.starts_with("0x")

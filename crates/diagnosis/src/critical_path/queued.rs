@@ -72,7 +72,7 @@ pub(super) fn is_behind_other_work(
 fn was_there_before(cx: &Context<'_>, segment: &Segment<'_>, found: &Blocker) -> bool {
     let (from_ns, _) = cx.whole_wait(segment).times();
     let near_ns = from_ns.saturating_sub(thresholds::samples_apart_ns());
-    let place = |stack: u32| cx.frames.innermost_user(stack).map(|p| (p.qualified, p.file));
+    let place = |stack: u32| cx.frames.innermost_user(stack).map(|p| p.in_function());
     let before = cx.samples_in(found.tid, 0, from_ns).last().filter(|s| {
         let out = threads::off_cpu_until(cx, found.tid, s.t_ns);
         s.t_ns >= near_ns || out.is_some_and(|until_ns| until_ns > from_ns)

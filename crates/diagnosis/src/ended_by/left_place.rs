@@ -195,8 +195,7 @@ pub(crate) fn thread(
     // By place: of several at one the same is named each time.
     found.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
     let (first, blocker) = found.first()?;
-    let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
-    let one = found.iter().all(|(place, _)| same(place));
+    let one = found.iter().all(|(place, _)| place.is_in_function_of(first));
     if wants {
         let of_ns = whole.ns();
         let evidence = |tid: u32| {
@@ -364,8 +363,7 @@ pub(crate) fn locked_worker<'c>(
     exits.retain(|s| s.locked);
     exits.sort_by(|a, b| (&a.place, a.tid).cmp(&(&b.place, b.tid)));
     let first = exits.first()?;
-    let function = |p: &Place| (p.qualified.clone(), p.file.clone());
-    if exits.iter().any(|s| function(&s.place) != function(&first.place)) {
+    if !exits.iter().all(|s| s.place.is_in_function_of(&first.place)) {
         return None;
     }
     let own = cx.timeline(first.tid, segment.from_ns, segment.to_ns);

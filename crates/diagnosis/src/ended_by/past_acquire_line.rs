@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use analysis::frames::Owner;
+use analysis::frames::{Function, Owner};
 use analysis::resource::Resource;
 use analysis::thresholds;
 use analysis::timeline::{overlap_ns, Segment, State};
@@ -28,9 +28,6 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads};
-
-/// Function and file.
-type Function = (String, String);
 
 /// Where a pool is waited for: its own function, and the program's functions that take from it,
 /// each with the line of the call.
@@ -176,9 +173,8 @@ fn holder(cx: &Context<'_>, held: &Held, wait: &Segment<'_>) -> Option<Blocker> 
     for own in near.filter(|h| h.to_ns > from && h.tid != waiter) {
         let Some(place) = cx.frames.innermost_user(own.stack) else { continue };
         let ns = overlap_ns((own.from_ns, own.to_ns), (from, to));
-        let place = (place.qualified, place.file);
-        *places.entry(place.clone()).or_default() += ns;
-        let thread = threads.entry((place, own.tid)).or_insert((0, own.stack));
+        *places.entry(place.in_function()).or_default() += ns;
+        let thread = threads.entry((place.in_function(), own.tid)).or_insert((0, own.stack));
         thread.0 += ns;
     }
     let all: u64 = places.values().sum();

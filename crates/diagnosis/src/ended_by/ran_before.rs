@@ -276,8 +276,8 @@ fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: 
 /// Whether these threads spent most of `[from, to)` in the same function.
 pub(crate) fn at_one_place(cx: &Context<'_>, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
     let place = |tid: &u32| {
-        let place = cx.frames.innermost(cx.main_stack(*tid, from_ns, to_ns))?;
-        Some((place.qualified, place.file))
+        let place = cx.frames.innermost(cx.main_stack(*tid, from_ns, to_ns));
+        place.map(|place| place.in_function())
     };
     let mut places = tids.iter().map(place);
     let first = places.next().flatten();

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::frames::Place;
+use analysis::frames::{Function, Place};
 use analysis::resource::Resource;
 use analysis::thresholds::{self, is_part};
 use analysis::timeline::{overlap_ns, Segment, State};
@@ -137,9 +137,6 @@ fn is_wait(segment: &Segment<'_>) -> bool {
     segment.state == State::Wait && segment.wait() == WaitKind::Futex
 }
 
-/// Function and file.
-type Function = (String, String);
-
 /// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that samples saw running
 /// then.
 fn computed(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> bool {
@@ -225,7 +222,7 @@ fn left_at_end(
 ) -> LeftAtEnd {
     let mut exits: BTreeMap<Function, Vec<InFunction>> = BTreeMap::new();
     for exit in cx.others(waiter).flat_map(|tid| exits_of(tid, wait)) {
-        let function = (exit.place.qualified.clone(), exit.place.file.clone());
+        let function = exit.place.in_function();
         // A thread that waits for a lock itself is released by others.
         if exit.locked {
             continue;

@@ -96,15 +96,14 @@ fn cpu_user(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
     let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
     let ns: f64 = blamed.clone().map(|w| w.excess_ns).sum();
     let culprit = groups::heaviest(blamed.map(|w| (groups::culprit_of(cx, w), w.excess_ns)))?;
-    let function = |p: &Place| (p.qualified.clone(), p.file.clone());
-    let same = group.place.as_ref().is_some_and(|p| function(p) == function(&culprit));
+    let same = group.place.as_ref().is_some_and(|p| p.is_in_function_of(&culprit));
     (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
 }
 
 /// Adds a group to those of the same function, or to the list: code that waits here and computes
 /// there is one callback. It has the line of the heavier part, and the blocker if it waited longer.
 fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
-    let function = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let function = |g: &Group<'_>| g.place.as_ref().map(Place::in_function);
     let own = function(&group);
     match groups.iter_mut().find(|g| own.is_some() && function(g) == own) {
         Some(same) => {
@@ -150,7 +149,7 @@ fn by_place<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec
 /// code that kept a loop there is one event, and at its ends samples show the next thing that the
 /// loop did.
 fn join_strays<'c>(cx: &Context<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
-    let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let spot = |g: &Group<'_>| g.place.as_ref().map(Place::in_function);
     let mut sums: BTreeMap<_, f64> = BTreeMap::new();
     for group in groups.iter().filter(|g| g.culprit.is_some()) {
         *sums.entry(spot(group)).or_default() += group.excess_ns();
@@ -178,7 +177,7 @@ fn join_strays<'c>(cx: &Context<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Ve
 /// Threads that waited behind a deadlock for one that came the same way join those at the same
 /// place whose partner came another way: it is one event.
 fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
-    let spot = |p: &Option<Place>| p.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let spot = |p: &Option<Place>| p.as_ref().map(Place::in_function);
     let (fellows, mut kept): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|g| spot(&g.place) == spot(&g.culprit));
     for group in fellows {

@@ -54,7 +54,7 @@ impl<'c> Group<'c> {
         let there = |w: &&Weighed<'c>| {
             let place = place_of(cx, w);
             let both = place.as_ref().zip(self.place.as_ref());
-            both.is_some_and(|(a, b)| (&a.qualified, &a.file) == (&b.qualified, &b.file))
+            both.is_some_and(|(a, b)| a.is_in_function_of(b))
         };
         let some: Vec<_> = self.slices.iter().filter(there).collect();
         match some.is_empty() {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::frames::Place;
+use analysis::frames::{Function, Place};
 use analysis::thresholds;
 
 use crate::candidate::{OverWaits, Source};
@@ -18,11 +18,8 @@ use crate::ended_by::{inside_during, past_acquire_line, recurring};
 use crate::explain::Inference;
 use crate::groups::{self, Group};
 
-/// Function and file.
-type Function = (String, String);
-
 fn function(place: &Option<Place>) -> Option<Function> {
-    place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()))
+    place.as_ref().map(Place::in_function)
 }
 
 /// An inference about several waits at one place.
@@ -123,8 +120,7 @@ pub fn other_places(cx: &Context<'_>, group: &Group<'_>) -> Vec<(Place, f64)> {
     let mut functions: BTreeMap<Function, (Place, f64)> = BTreeMap::new();
     for w in &group.slices {
         let Some(place) = groups::place_of(cx, w) else { continue };
-        let key = (place.qualified.clone(), place.file.clone());
-        functions.entry(key).or_insert((place, 0.0)).1 += w.excess_ns;
+        functions.entry(place.in_function()).or_insert((place, 0.0)).1 += w.excess_ns;
     }
     for reported in [&group.place, &group.culprit] {
         function(reported).map(|own| functions.remove(&own));

@@ -225,8 +225,8 @@ fn add(known: &mut Comparison, other: Comparison) {
 }
 
 fn same_place(a: &Candidate, b: &Candidate) -> bool {
-    let function = |p: &Option<Place>| p.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
-    function(&a.place) == function(&b.place)
+    let function = |c: &Candidate| c.place.as_ref().map(Place::in_function);
+    function(a) == function(b)
 }
 
 fn add_fact(known: &mut Vec<Fact>, fact: Fact) {

@@ -41,8 +41,7 @@ pub fn of_group(
     }
     let stack = group.heaviest()?.slice.claim.stack;
     let found = repeats.and_then(|_| who_calls_often(cx, stack));
-    let same = |p: &Place| (&p.qualified, &p.file) == (&place.qualified, &place.file);
-    found.filter(|found| !same(found))
+    found.filter(|found| !found.is_in_function_of(place))
 }
 
 /// The innermost function of the program's own on a stack that is no helper, or in which a

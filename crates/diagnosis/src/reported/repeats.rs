@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use analysis::frames::{last_part, Owner, Place};
+use analysis::frames::{last_part, Function, Owner, Place};
 use analysis::requests::Judged;
 use analysis::thresholds;
 use analysis::waits::ended_by_request;
@@ -88,7 +88,7 @@ impl<'c> Counts<'c> {
 }
 
 /// Waits for a peer by slow request and function of the program's own.
-pub type Waits = HashMap<(usize, String, String), usize>;
+pub type Waits = HashMap<(usize, Function), usize>;
 
 /// Counts the waits for a peer that switch records show.
 pub fn waits(cx: &Context<'_>, groups: &[Group<'_>]) -> Waits {
@@ -97,7 +97,7 @@ pub fn waits(cx: &Context<'_>, groups: &[Group<'_>]) -> Waits {
     let mut out = Waits::new();
     for (request, wait) in ended_by_request(exact.map(Weighed::part)) {
         if let Some(place) = cx.frames.innermost_user(wait.stack) {
-            *out.entry((request, place.qualified, place.file)).or_default() += 1;
+            *out.entry((request, place.in_function())).or_default() += 1;
         }
     }
     out
@@ -122,7 +122,7 @@ pub fn of_group(
     if let Some(found) = counts.many(&ids, ns) {
         return Some(Repeats { place, callee, ..found });
     }
-    let key = |i: usize| (i, place.qualified.clone(), place.file.clone());
+    let key = |i: usize| (i, place.in_function());
     let sum: usize = slow.iter().map(|(i, _)| waits.get(&key(*i)).copied().unwrap_or(0)).sum();
     let (sum, counted) = match group.slices.iter().any(|w| w.slice.segment.exact) {
         true => (sum, Counted::Waits),
@@ -151,7 +151,7 @@ fn slices(cx: &Context<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Pl
         use WaitKind::{PipeRead, Poll, SocketRead, SocketWrite};
         let there = || cx.frames.innermost_user(s.stack);
         matches!(s.wait, SocketRead | SocketWrite | Poll | PipeRead)
-            && there().is_some_and(|p| (&p.qualified, &p.file) == (&place.qualified, &place.file))
+            && there().is_some_and(|p| p.is_in_function_of(place))
     };
     let between = |((_, tid), (from, to)): (&(usize, u32), &(u64, u64))| -> usize {
         let samples = cx.samples_in(*tid, *from, *to);

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::frames::{Owner, Place};
+use analysis::frames::{Function, Owner, Place};
 use analysis::thresholds::{self, is_part};
 use analysis::waits::{ended_by_request, merged_by_request};
 use format::wait::WaitKind;
@@ -47,7 +47,7 @@ pub fn called_between(cx: &Context<'_>, group: &Group<'_>, place: &Place) -> Opt
         return None;
     }
     let all = merged_by_request(group.slices.iter().map(Weighed::part));
-    let mut found: BTreeMap<(String, String), (usize, Place)> = BTreeMap::new();
+    let mut found: BTreeMap<Function, (usize, Place)> = BTreeMap::new();
     for own in all.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)) {
         // By estimates, a sliver of the next wait is at the end of a request at times: no pause.
         let most = own.iter().map(|(_, w)| w.ns()).max().unwrap_or(0);
@@ -63,8 +63,7 @@ pub fn called_between(cx: &Context<'_>, group: &Group<'_>, place: &Place) -> Opt
         for sample in cx.samples_in(first.tid, first.to_ns, end_ns) {
             if sample.wait != WaitKind::Sleep {
                 if let Some(callee) = callee(cx, sample.stack, place) {
-                    let key = (callee.qualified.clone(), callee.file.clone());
-                    found.entry(key).or_insert((0, callee)).0 += 1;
+                    found.entry(callee.in_function()).or_insert((0, callee)).0 += 1;
                 }
             }
         }
