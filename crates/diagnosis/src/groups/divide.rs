@@ -133,45 +133,17 @@ fn by_place<'c>(cx: &Context<'c>, cause: Cause, slices: Vec<Weighed<'c>>) -> Vec
         parts.entry(key(&w)).or_default().push(w);
     }
     let mut groups = parts.into_values().map(|slices| groups::finish(cx, cause, slices)).collect();
-    if cause == Cause::EventLoopBlocked {
-        groups = join_strays(cx, cause, groups);
-    }
-    if cause == Cause::DeadlockTimeout {
-        groups = join_fellows(groups);
-    }
-    if matches!(cause, Cause::LockWait | Cause::PoolWait | Cause::EventLoopBlocked) {
-        groups = unattributed::join_without_blocker(cx, cause, groups);
-    }
-    join_small(cx, cause, groups)
-}
-
-/// What another thread held for little of the time at a place joins what one held nearly always:
-/// code that kept a loop there is one event, and at its ends samples show the next thing that the
-/// loop did.
-fn join_strays<'c>(cx: &Context<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
-    let spot = |g: &Group<'_>| g.place.as_ref().map(Place::in_function);
-    let mut sums: BTreeMap<_, f64> = BTreeMap::new();
-    for group in groups.iter().filter(|g| g.culprit.is_some()) {
-        *sums.entry(spot(group)).or_default() += group.excess_ns();
-    }
-    let main = |g: &Group<'_>| {
-        g.culprit.is_some()
-            && sums.get(&spot(g)).is_some_and(|s| g.excess_ns() >= thresholds::main_part() * s)
-    };
-    let (mut kept, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(main);
-    for group in others {
-        let own = spot(&group);
-        let held = own.is_some() && group.culprit.is_some();
-        match kept.iter_mut().find(|g| held && spot(g) == own) {
-            Some(one) => {
-                one.slices.extend(group.slices);
-                let slices = std::mem::take(&mut one.slices);
-                *one = groups::finish(cx, cause, slices);
-            }
-            None => kept.push(group),
+    groups = match cause {
+        // Code that kept a loop at one place is one event: at its ends samples show the next thing
+        // that the loop did.
+        Cause::EventLoopBlocked => unattributed::join_main(cx, groups, |_| true),
+        Cause::LockWait | Cause::PoolWait => {
+            unattributed::join_main(cx, groups, |g| g.culprit.is_none())
         }
-    }
-    kept
+        Cause::DeadlockTimeout => join_fellows(groups),
+        _ => groups,
+    };
+    join_small(cx, cause, groups)
 }
 
 /// Threads that waited behind a deadlock for one that came the same way join those at the same

@@ -39,6 +39,13 @@ impl<'c> Group<'c> {
         self.slices.iter().map(|p| p.excess_ns).sum()
     }
 
+    /// Takes up the claimed segments of another group of its cause.
+    fn join(&mut self, cx: &Context<'c>, other: Group<'c>) {
+        let mut slices = std::mem::take(&mut self.slices);
+        slices.extend(other.slices);
+        *self = finish(cx, self.cause, slices);
+    }
+
     /// Whether its requests were nowhere that counts: they had not begun, or only a server's code
     /// was there that had no worker for them yet, or did not get the GIL.
     pub fn is_nowhere(&self, cx: &Context<'_>) -> bool {

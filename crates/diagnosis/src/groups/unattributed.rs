@@ -40,20 +40,13 @@ pub(crate) fn name_blockers<'c>(
     cause: Cause,
     groups: Vec<Group<'c>>,
 ) -> Vec<Group<'c>> {
-    let mut joined: Vec<Group<'c>> = Vec::new();
-    let mut unheld: Vec<Group<'c>> = Vec::new();
-    for group in groups {
-        let to = if group.culprit.is_some() { &mut joined } else { &mut unheld };
-        to.push(group);
-    }
+    let (mut joined, unheld): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|g| g.culprit.is_some());
     for group in unheld {
-        let mut group = with_blockers(cx, cause, group);
+        let group = with_blockers(cx, cause, group);
         let own = function(&group.culprit);
         match joined.iter_mut().find(|g| own.is_some() && function(&g.culprit) == own) {
-            Some(one) => {
-                one.slices.append(&mut group.slices);
-                *one = groups::finish(cx, cause, std::mem::take(&mut one.slices));
-            }
+            Some(one) => one.join(cx, group),
             None => joined.push(group),
         }
     }
@@ -82,33 +75,34 @@ fn with_blockers<'c>(cx: &Context<'c>, cause: Cause, group: Group<'c>) -> Group<
     group
 }
 
-/// Waits whose holder was not seen join waits at the same place whose holder was, when that is
-/// nearly always the same one: it is the same lock or pool. That most of it was not seen is in the
-/// group's confidence.
-pub(crate) fn join_without_blocker<'c>(
+/// Groups join what one culprit kept at the same place, if that is nearly all that any is known to
+/// have kept there: it is the same lock, pool or callback. `joins`: which do. That most of it was
+/// not seen is in the group's confidence.
+pub(crate) fn join_main<'c>(
     cx: &Context<'c>,
-    cause: Cause,
     groups: Vec<Group<'c>>,
+    joins: impl Fn(&Group<'c>) -> bool,
 ) -> Vec<Group<'c>> {
-    let (mut held, unheld): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|g| g.culprit.is_some());
-    for group in unheld {
-        let spot = |g: &Group<'_>| function(&g.place);
-        let own = spot(&group);
-        let there = |g: &&mut Group<'_>| own.is_some() && g.culprit.is_some() && spot(g) == own;
-        let sum: f64 = held.iter_mut().filter(there).map(|g| g.excess_ns()).sum();
-        let most =
-            held.iter_mut().filter(there).find(|g| g.excess_ns() >= thresholds::main_part() * sum);
-        match most {
-            Some(one) => {
-                one.slices.extend(group.slices);
-                let slices = std::mem::take(&mut one.slices);
-                *one = groups::finish(cx, cause, slices);
-            }
-            None => held.push(group),
+    let mut sums: BTreeMap<Function, f64> = BTreeMap::new();
+    for group in groups.iter().filter(|g| g.culprit.is_some()) {
+        if let Some(spot) = function(&group.place) {
+            *sums.entry(spot).or_default() += group.excess_ns();
         }
     }
-    held
+    let is_main = |g: &Group<'_>| {
+        let sum = function(&g.place).and_then(|spot| sums.get(&spot));
+        g.culprit.is_some() && sum.is_some_and(|s| g.excess_ns() >= thresholds::main_part() * s)
+    };
+    let (others, mut kept): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|g| joins(g) && !is_main(g));
+    for group in others {
+        let own = function(&group.place);
+        match kept.iter_mut().find(|g| is_main(g) && function(&g.place) == own) {
+            Some(main) => main.join(cx, group),
+            None => kept.push(group),
+        }
+    }
+    kept
 }
 
 /// The other functions in which the requests of a group waited, the heaviest first, with their
