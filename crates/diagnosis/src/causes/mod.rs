@@ -37,10 +37,9 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{AwaitRule, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
+use crate::ended_by::library_thread;
 use crate::ended_by::task::{self, For};
-use crate::ended_by::{left_place, library_thread};
 use crate::facts::awaits::{self, Awaited};
-use crate::facts::pools;
 
 /// The rules; their order decides nothing.
 pub const RULES: &[Rule] = &[
@@ -73,7 +72,6 @@ pub const RULES: &[Rule] = &[
 const AWAITS: &[AwaitRule] = &[
     of_await("sleep-of-task", Grounds::TimeLimit, sleep::awaited),
     of_await("deadlock-timeout-of-task", Grounds::TimeLimit, deadlock_timeout::awaited),
-    of_await("lock-wait", Grounds::Helpers, lock_of_worker),
     of_await("lock-wait-of-library", Grounds::Helpers, lock_of_library),
     of_await("lock-wait-of-task", Grounds::Primitive, lock_wait::awaited),
     of_await("pool-wait-of-task", Grounds::Primitive, pool_wait::awaited),
@@ -114,19 +112,6 @@ pub(crate) fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_
 pub(crate) fn of_the_loop(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let whole = by_rules(cx, &[stopped::RULE, gc_pause::RULE], segment);
     whole.or_else(|| event_loop_blocked::is_kept(cx, segment).then(|| claim(cx, segment)))
-}
-
-/// The blocker of the thread that most likely works for the future that was awaited, where that was
-/// a lock with a known holder: what the request waited for in the end.
-fn lock_of_worker(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let row = seen.row;
-    if row.kind != AwaitKind::Executor || pools::futures_are_of_processes(cx) {
-        return None;
-    }
-    let wait = left_place::locked_worker(cx, segment, row.stack, seen.seen_ns, seen.until_ns)?;
-    let claim = claim(cx, &wait);
-    let known = claim.cause == Cause::LockWait && claim.blocker.is_some();
-    known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })
 }
 
 /// The lock that a library's thread asked for, of a task that awaits what that thread is to answer:

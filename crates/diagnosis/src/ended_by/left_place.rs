@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use analysis::frames::{Owner, Place};
 use analysis::thresholds::{self, is_part};
-use analysis::timeline::{Segment, State};
+use analysis::timeline::Segment;
 use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -346,28 +346,4 @@ fn intervals_at(
         }
     }
     found
-}
-
-/// A thread that waited for a lock for most of that time and was released when the task's await
-/// ended: most likely it works for the future that was awaited. Its wait. None where several
-/// fit, in different functions.
-pub(crate) fn locked_worker<'c>(
-    cx: &Context<'c>,
-    segment: &Segment<'_>,
-    stack: u32,
-    seen_ns: (u64, u64),
-    until_ns: u64,
-) -> Option<Segment<'c>> {
-    let wait = end_of_await(stack, seen_ns, until_ns, false)?;
-    let mut exits = that_ended(cx, segment.tid, &wait);
-    exits.retain(|s| s.locked);
-    exits.sort_by(|a, b| (&a.place, a.tid).cmp(&(&b.place, b.tid)));
-    let first = exits.first()?;
-    if !exits.iter().all(|s| s.place.is_in_function_of(&first.place)) {
-        return None;
-    }
-    let own = cx.timeline(first.tid, segment.from_ns, segment.to_ns);
-    let locked = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
-    let longest = own.into_iter().filter(|s| locked(&s)).max_by_key(Segment::ns)?;
-    (longest.ns() * 2 > segment.ns()).then_some(longest)
 }
