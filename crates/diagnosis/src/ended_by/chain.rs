@@ -43,7 +43,6 @@ type AskHop = fn(&Context<'_>, &Hop<'_>) -> Option<Candidate>;
 /// Which thread blocked a blocker.
 const OF_HOP: &[Source<AskHop>] = &[
     (Inference::NamedHolder, hop_to_holder),
-    (Inference::LeftPlace, hop_by_samples),
     (Inference::LockOrder, hop_by_order),
     (Inference::QueueReader, hop_to_reader),
     (Inference::GilHolder, hop_to_gil),
@@ -54,14 +53,10 @@ const OF_HOP: &[Source<AskHop>] = &[
 pub(crate) struct Reach {
     /// Guesses end it.
     pub(crate) measured: bool,
-    /// Also through pools, as far as samples show.
-    pub(crate) pools: bool,
     /// It is part of the question which thread left a function (`Asked`).
     pub(crate) is_chained: bool,
     /// The holder of what a wait is for.
     pub(crate) holder: AskWait,
-    /// The thread that left a function when a wait ended.
-    pub(crate) left_place: AskWait,
 }
 
 /// The last blocker of the chain behind one; itself if it waited for nobody.
@@ -97,16 +92,6 @@ pub(crate) fn follow(
 fn hop_to_holder(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
     let found = (hop.reach.holder)(cx, &hop.asked()?);
     found.map(Candidate::of)
-}
-
-/// Without switch records it is not known which thread ran when a wait for a pool ended.
-fn hop_by_samples(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
-    let of_pool = |asked: &Asked<'_>| {
-        let samples = hop.reach.pools && !hop.reach.measured;
-        samples && !asked.segment.exact && pools::is_of_a_pool(cx, asked.segment.stack())
-    };
-    let left = hop.asked().filter(of_pool).and_then(|asked| (hop.reach.left_place)(cx, &asked));
-    left.map(|c| Candidate::found_by(Inference::LeftPlace, c))
 }
 
 fn hop_by_order(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {

@@ -168,11 +168,11 @@ pub fn behind(
     segment: &Segment<'_>,
     measured: bool,
 ) -> Blocker {
-    chain::follow(cx, blocker, segment, &reach(measured, true, false))
+    chain::follow(cx, blocker, segment, &reach(measured, false))
 }
 
-fn reach(measured: bool, pools: bool, is_chained: bool) -> Reach {
-    Reach { measured, pools, is_chained, holder: direct_holder, left_place }
+fn reach(measured: bool, is_chained: bool) -> Reach {
+    Reach { measured, is_chained, holder: direct_holder }
 }
 
 /// A thread that left a function, or the last of the chain behind it.
@@ -440,7 +440,7 @@ fn left(cx: &Context<'_>, asked: &Asked<'_>, wait: &EndedWait) -> Option<Blocker
     if asked.is_chained {
         return None;
     }
-    let reach = reach(true, false, true);
+    let reach = reach(true, true);
     let chain = |first: Blocker, whole: &Segment<'_>| chain::follow(cx, first, whole, &reach);
     left_place::thread(cx, asked.segment, wait, &chain)
 }
