@@ -55,11 +55,8 @@ const OF_POOL: &[Source<Ask>] = &[
 ];
 
 /// Which thread of this process had a file lock.
-const OF_FILE_LOCK: &[Source<Ask>] = &[
-    (Inference::WakeRecord, of_file_record),
-    (Inference::InsideCall, of_file_call),
-    (Inference::LeftPlace, of_file_samples),
-];
+const OF_FILE_LOCK: &[Source<Ask>] =
+    &[(Inference::WakeRecord, of_file_record), (Inference::LeftPlace, of_file_samples)];
 
 /// The end of which thread was waited for.
 const OF_END: &[Source<Ask>] = &[
@@ -233,16 +230,6 @@ fn of_call(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let inside = inside_call::of(cx, asked.segment);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::InsideCall));
     inside.map(at)
-}
-
-/// The one thread that was in the function that waits for a file lock.
-fn of_file_call(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
-    match inside_call::of_file_lock(cx, asked.segment).as_deref() {
-        Some([tid]) => Some(at_main_stack(cx, asked.segment, (*tid, Inference::InsideCall))),
-        // When several did, whose function ended then says nothing.
-        Some([_, _, ..]) | None => Some(Candidate::nobody(Inference::InsideCall)),
-        Some([]) => None,
-    }
 }
 
 /// The thread that ran just before the wait ended, unless it had nothing to do with the lock.

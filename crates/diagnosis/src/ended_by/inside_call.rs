@@ -1,5 +1,5 @@
-//! The one thread that was in the very call, or the function, that waits, and did something else
-//! there: a lock inside of C code is taken and used by one line.
+//! The one thread that was in the very call that waits, and did something else there: a lock inside
+//! of C code is taken and used by one line.
 
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
@@ -32,17 +32,4 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<u32> {
         compare::keep_tally(cx, question, (&tally, Fact::Time), (won, lost), &[least]);
     }
     won
-}
-
-/// The threads that were in the function that waits for a file lock, and did something else there
-/// most of the time; None where that function is not the program's own.
-pub(crate) fn of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Vec<u32>> {
-    let (from, to) = segment.times();
-    let place = cx.frames.innermost_user(segment.stack())?;
-    let works = |s: &Segment<'_>| {
-        let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
-        !waits && cx.frames.passes(s.stack(), &place)
-    };
-    let inside = |tid: &u32| cx.ns_of(*tid, (from, to), works) * 2 > to - from;
-    Some(cx.others(segment.tid).filter(inside).collect())
 }
