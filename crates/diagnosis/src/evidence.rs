@@ -116,7 +116,6 @@ pub const TABLE: &[Row] = {
             50.0,
             "one line of C code takes and uses a lock: the only other thread in it has the lock",
         ),
-        fixed(By::ThreadEnded, Waker, 30.0, "was seen to the join's end and never behind it"),
         fixed(
             By::RanBefore,
             Waker,

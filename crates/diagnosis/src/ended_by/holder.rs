@@ -62,7 +62,6 @@ const OF_FILE_LOCK: &[Source<Ask>] =
 const OF_END: &[Source<Ask>] = &[
     (Inference::ThreadEndRead, of_joined),
     (Inference::WakeRecord, of_any_record),
-    (Inference::ThreadEnded, of_ended),
     (Inference::RanBefore, of_last_to_run),
 ];
 
@@ -289,12 +288,6 @@ fn of_joined(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let read = thread_end::joined(cx, asked.segment);
     let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEndRead));
     read.map(at)
-}
-
-fn of_ended(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
-    let ended = thread_end::ended_at(cx, asked.segment);
-    let at = |tid| at_main_stack(cx, asked.segment, (tid, Inference::ThreadEnded));
-    ended.map(at)
 }
 
 /// Of a Condition the thread counts that did something else until then, by estimates, which hardly

@@ -103,8 +103,6 @@ ids! {
         TimeLimit = "ran-to-time-limit",
         /// Samples of the wait read which thread is joined.
         ThreadEndRead = "joined-thread-read",
-        /// The thread that was seen until the join ended, and never behind it.
-        ThreadEnded = "ended-with-the-join",
         /// What several inferences found, compared by weight.
         Compared = "inferences-compared",
     }
