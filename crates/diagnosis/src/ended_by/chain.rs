@@ -10,7 +10,7 @@ use analysis::timeline::Segment;
 use crate::candidate::{self, Asked, Candidate, Source};
 use crate::claim::{Blocker, Link};
 use crate::context::Context;
-use crate::ended_by::{gil, lock_order, queue_reader};
+use crate::ended_by::{gil, queue_reader};
 use crate::explain::Inference;
 use crate::facts::pools;
 
@@ -43,7 +43,6 @@ type AskHop = fn(&Context<'_>, &Hop<'_>) -> Option<Candidate>;
 /// Which thread blocked a blocker.
 const OF_HOP: &[Source<AskHop>] = &[
     (Inference::NamedHolder, hop_to_holder),
-    (Inference::LockOrder, hop_by_order),
     (Inference::QueueReader, hop_to_reader),
     (Inference::GilHolder, hop_to_gil),
 ];
@@ -92,10 +91,6 @@ pub(crate) fn follow(
 fn hop_to_holder(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
     let found = (hop.reach.holder)(cx, &hop.asked()?);
     found.map(Candidate::of)
-}
-
-fn hop_by_order(cx: &Context<'_>, hop: &Hop<'_>) -> Option<Candidate> {
-    lock_order::inverted(cx, hop.longest?).map(Candidate::of)
 }
 
 /// The thread that was to make room, or to give notice.
