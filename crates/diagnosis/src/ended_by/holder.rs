@@ -17,7 +17,7 @@ use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use crate::candidate::{self, Asked, Candidate, Source};
-use crate::claim::{Blocker, Link};
+use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::chain::{self, Reach};
@@ -42,7 +42,6 @@ const OF_LOCK: &[Source<Ask>] = &[
     (Inference::InsideCall, of_call),
     (Inference::RanBefore, of_timing),
     (Inference::LeftPlace, of_condition),
-    (Inference::QueueReader, of_notice),
 ];
 
 /// Which thread had an item of a pool, or gave room in a queue.
@@ -297,13 +296,6 @@ fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait) && !segment.exact;
     let left = if waits { left_place(cx, asked) } else { None };
     left.filter(|c| !cx.same_place(c.stack, segment.stack())).map(of_left)
-}
-
-/// The thread that is to give a Condition's notice.
-fn of_notice(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
-    let asks = queue_reader::is_for_notice(cx, asked.segment);
-    let reader = asks.then(|| queue_reader::of(cx, asked.segment)).flatten();
-    reader.map(|c| Candidate::of(Blocker { link: Link::Notice, ..c }))
 }
 
 /// The thread that is to make room in a queue.
