@@ -67,7 +67,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let idle = cx.is_idle_loop(segment) || cx.may_poll(segment);
-    if cx.frames.is_native_program() && (idle || is_unseen_futex(segment)) {
+    if cx.frames.is_native_program() && idle {
         // The worker has nothing to do: where it waits says nothing of the task.
         let resource = Some(Resource::NativeAwait { span: None });
         return Some(Claim { resource, stack: 0, ..Claim::of(Cause::Unknown, segment) });
@@ -84,12 +84,6 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of(Cause::EventLoopBlocked, segment);
     let waits = || waits(cx, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
     kept.then(|| waits().unwrap_or(own))
-}
-
-/// Whether a thread waits in a futex and no sample shows where: a native runtime's worker waits for
-/// work so.
-fn is_unseen_futex(segment: &Segment<'_>) -> bool {
-    segment.state == State::Wait && segment.wait() == WaitKind::Futex && segment.stack() == 0
 }
 
 /// What a thread's wait for other threads would be claimed for, if `segment` is one: also one in
