@@ -307,8 +307,8 @@ fn of_room(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
 /// The thread of this process that most likely had a file lock: its interval in one function of the
 /// program's own ended when the wait did, whatever file that is in.
 fn of_file_samples(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
-    let wait = left_place::end_of_file_lock(cx, asked.segment)?;
-    left(cx, asked, &wait).map(of_left)
+    let wait = left_place::near_end_of(cx, asked.segment)?;
+    left(cx, asked, &wait.by_any_code()).map(of_left)
 }
 
 /// The holder of the lock, in a deadlock that records show: that thread waited most of the time

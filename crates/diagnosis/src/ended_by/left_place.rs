@@ -61,6 +61,19 @@ pub(crate) struct EndedWait {
     knows: bool,
 }
 
+impl EndedWait {
+    /// The same wait, which a thread in whatever file may have ended.
+    pub(crate) fn by_any_code(self) -> EndedWait {
+        EndedWait { knows: false, ..self }
+    }
+}
+
+/// The interval in which a wait ended that was seen to go on at one time, and not at another.
+fn about(last_ns: u64, until_ns: u64) -> (u64, u64) {
+    let slack_ns = thresholds::clock_slack_ns();
+    (last_ns.saturating_sub(slack_ns), until_ns.saturating_add(slack_ns))
+}
+
 /// When a wait for a lock or a pool ended, as far as samples show; None when that is too rough
 /// and it did not end with what it was for.
 pub(crate) fn end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
@@ -75,8 +88,7 @@ pub(crate) fn end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWai
     let last = if segment.exact { until } else { last };
     let done_ns = cx.request_end(segment.tid, last).filter(|done| *done <= until);
     let until = done_ns.unwrap_or(until);
-    let end =
-        (last.saturating_sub(thresholds::clock_slack_ns()), until + thresholds::clock_slack_ns());
+    let end = about(last, until);
     let known = done_ns.is_some() || until.saturating_sub(last) <= thresholds::samples_apart_ns();
     let stack = segment.stack();
     known.then_some(EndedWait { stack, lock, from, end, done_ns, knows: true })
@@ -101,10 +113,7 @@ pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<E
     let seen_ns = after.map(|s| s.t_ns).into_iter().chain(done_ns).min();
     let until = asked.map(|off| off.in_ns).or(seen_ns)?;
     let in_vain = asked.map_or(last.t_ns, |off| off.out_ns);
-    let end = (
-        in_vain.saturating_sub(thresholds::clock_slack_ns()),
-        until.saturating_add(thresholds::clock_slack_ns()),
-    );
+    let end = about(in_vain, until);
     let known =
         until.saturating_sub(in_vain) <= thresholds::samples_apart_ns() && first.t_ns < until;
     let (stack, lock, from) = (segment.stack(), 0, first.t_ns);
@@ -118,26 +127,6 @@ pub(crate) fn near_end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<End
     })
 }
 
-/// When a wait for a file lock ended.
-pub(crate) fn end_of_file_lock(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
-    let own = segment.sample?;
-    let wait = cx.whole_wait(segment);
-    let (from, until) = wait.times();
-    let last = cx.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
-    let last = if segment.exact { until } else { last };
-    if waiting::is_still_waiting(cx, segment)
-        || until.saturating_sub(last) > thresholds::samples_apart_ns()
-    {
-        return None;
-    }
-    let end = (
-        last.saturating_sub(thresholds::clock_slack_ns()),
-        until.saturating_add(thresholds::clock_slack_ns()),
-    );
-    let (stack, lock) = (segment.stack(), own.target);
-    Some(EndedWait { stack, lock, from, end, done_ns: None, knows: false })
-}
-
 /// When a task's await ended. `seen_ns`: when the task was seen there first and last; `until_ns`:
 /// when it was not any more. `knows`: only a thread that shares a file with the task counts.
 pub(crate) fn end_of_await(
@@ -149,10 +138,7 @@ pub(crate) fn end_of_await(
     if until_ns.saturating_sub(seen_ns.1) > thresholds::samples_apart_ns() {
         return None;
     }
-    let end = (
-        seen_ns.1.saturating_sub(thresholds::clock_slack_ns()),
-        until_ns + thresholds::clock_slack_ns(),
-    );
+    let end = about(seen_ns.1, until_ns);
     Some(EndedWait { stack, lock: 0, from: seen_ns.0, end, done_ns: None, knows })
 }
 
