@@ -228,14 +228,6 @@ pub(crate) fn that_ended(cx: &Context<'_>, not: u32, wait: &EndedWait) -> Vec<In
     Vec::new()
 }
 
-/// Whether `place` is of code that led to `stack`, which waits for room in a full queue: a
-/// thread there is to put something into it as well, and empties nothing.
-fn is_behind(cx: &Context<'_>, stack: u32, place: &Place) -> bool {
-    let own = cx.frames.of(stack).filter(|f| cx.frames.owner(f.file) == Owner::User);
-    let mut callers = own.skip(1);
-    pools::puts(cx, stack) && callers.any(|f| f.file == place.file && f.function == place.qualified)
-}
-
 /// The intervals of `tid` during and just after a wait, each in one function of the program's
 /// own, except where it waited for the same.
 pub(crate) fn intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
@@ -316,20 +308,18 @@ fn intervals_at(
             done == Some(*t) || t.saturating_sub(last_ns) <= thresholds::samples_apart_ns()
         });
         let (Some(gone_ns), Some(place)) = (gone, place.clone()) else { continue };
-        if !is_behind(cx, stack, &place) {
-            let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);
-            let done_ns = done.filter(|done| *done == gone_ns);
-            found.push(InFunction {
-                place,
-                tid,
-                stack: last.stack,
-                locked,
-                first_ns,
-                last_ns,
-                gone_ns,
-                done_ns,
-            });
-        }
+        let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);
+        let done_ns = done.filter(|done| *done == gone_ns);
+        found.push(InFunction {
+            place,
+            tid,
+            stack: last.stack,
+            locked,
+            first_ns,
+            last_ns,
+            gone_ns,
+            done_ns,
+        });
     }
     found
 }
