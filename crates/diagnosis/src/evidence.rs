@@ -103,12 +103,6 @@ pub const TABLE: &[Row] = {
             "half of its part of the waits over its part of other time: a fellow comes and goes so",
         ),
         // One wait, by samples and switch records.
-        fixed(
-            By::FellowsHolder,
-            Holder,
-            300.0,
-            "read, but for another waiter at the same place; the lock may be another",
-        ),
         fixed(By::UsualWaker, Waker, 100.0, "ended other waits at this place, and is there now"),
         fixed(
             By::InsideCall,

@@ -2,9 +2,8 @@
 //! what was awaited.
 //!
 //! How it works: the samples of tasks name the holder of an asyncio lock, and which task refers to
-//! what is awaited. Otherwise it is inferred: the holder that was found for another task at the
-//! same place, the task that ended other waits there, or a task that awaited something else in the
-//! same file or library.
+//! what is awaited. Otherwise it is inferred: the task that ended other waits at the same place, or
+//! a task that awaited something else in the same file or library.
 
 use analysis::signatures::Stdlib;
 use analysis::thresholds;
@@ -56,7 +55,6 @@ type Ask = for<'c> fn(&Context<'c>, &Awaited<'c>, &Segment<'_>) -> Option<Candid
 const OF_LOCK: &[Source<Ask>] = &[
     (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
-    (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
     (Inference::SameCode, of_same_code),
 ];
@@ -65,7 +63,6 @@ const OF_LOCK: &[Source<Ask>] = &[
 const OF_NOTICE: &[Source<Ask>] = &[
     (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
-    (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
 ];
 
@@ -73,7 +70,6 @@ const OF_NOTICE: &[Source<Ask>] = &[
 const OF_LIBRARY: &[Source<Ask>] = &[
     (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
-    (Inference::FellowsHolder, of_fellow),
     (Inference::SameCode, of_same_code),
 ];
 
@@ -81,7 +77,6 @@ const OF_LIBRARY: &[Source<Ask>] = &[
 const OF_FUTURE: &[Source<Ask>] = &[
     (Inference::TaskWaker, of_woken),
     (Inference::TaskHolder, of_samples),
-    (Inference::FellowsHolder, of_fellow),
     (Inference::UsualWaker, of_usual),
     (Inference::LeftPlace, of_thread),
     (Inference::SameCode, of_same_code),
@@ -167,18 +162,6 @@ fn of_woken<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> 
     let blocker = task_waker::of(cx, line.row, by, segment)?;
     compare::keep_one(cx, Question::about(blocker.by, segment), &blocker, Fate::Won);
     Some(Candidate::of(blocker))
-}
-
-/// The holder that was found for another request which waited at the same place at the same time:
-/// tasks behind the head of a line wait for what blocks the head.
-fn of_fellow<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
-    let own = line.row;
-    let fellow = |r: &&Await| is_held(r) && r.kind == own.kind && cx.same_place(r.stack, own.stack);
-    let rows = cx.await_samples_around(segment).filter(fellow);
-    let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
-    let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
-    let found = holder(cx, &theirs, segment)?;
-    Some(Candidate::of(Blocker { measured: false, by: Inference::FellowsHolder, ..found }))
 }
 
 /// Whether a sample says who has what is awaited, not who ended that.

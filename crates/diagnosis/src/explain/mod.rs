@@ -81,8 +81,6 @@ ids! {
         TaskReference = "task-reference",
         /// The thread that woke the task, as it reported itself.
         TaskWaker = "task-woken-by",
-        /// The holder that was found for another task, which waits at the same place.
-        FellowsHolder = "holder-of-fellow-waiter",
         /// The task that ended other waits at the same place.
         UsualWaker = "usual-waker",
         /// A task that awaited something else in the same file or library.
