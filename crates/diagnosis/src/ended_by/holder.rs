@@ -392,17 +392,15 @@ fn left_place(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Blocker> {
 
 /// The thread whose interval in a function ended when a task's await of `segment` did: one that
 /// fulfils a future with `call_soon_threadsafe`. `seen_ns`: when the task was seen there first and
-/// last; `until_ns`: when it was not any more. `knows`: only a thread that shares a file with the
-/// task.
+/// last; `until_ns`: when it was not any more.
 pub fn fulfiller(
     cx: &Context<'_>,
     segment: &Segment<'_>,
     stack: u32,
     seen_ns: (u64, u64),
     until_ns: u64,
-    knows: bool,
 ) -> Option<Blocker> {
-    let wait = left_place::end_of_await(stack, seen_ns, until_ns, knows)?;
+    let wait = left_place::end_of_await(stack, seen_ns, until_ns)?;
     left(cx, &Asked::about(segment), &wait)
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn end_of_asking(cx: &Context<'_>, segment: &Segment<'_>) -> Option<E
     known.then_some(EndedWait { stack, lock, from, end, done_ns: None, knows: false })
 }
 
-/// The same; None where the samples around the end are too far apart.
+/// As `end_of`; None where the samples around the end are too far apart.
 pub(crate) fn near_end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<EndedWait> {
     end_of(cx, segment).filter(|wait| {
         wait.end.1 - wait.end.0 <= thresholds::samples_apart_ns() + 2 * thresholds::clock_slack_ns()
@@ -128,18 +128,13 @@ pub(crate) fn near_end_of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<End
 }
 
 /// When a task's await ended. `seen_ns`: when the task was seen there first and last; `until_ns`:
-/// when it was not any more. `knows`: only a thread that shares a file with the task counts.
-pub(crate) fn end_of_await(
-    stack: u32,
-    seen_ns: (u64, u64),
-    until_ns: u64,
-    knows: bool,
-) -> Option<EndedWait> {
+/// when it was not any more.
+pub(crate) fn end_of_await(stack: u32, seen_ns: (u64, u64), until_ns: u64) -> Option<EndedWait> {
     if until_ns.saturating_sub(seen_ns.1) > thresholds::samples_apart_ns() {
         return None;
     }
     let end = about(seen_ns.1, until_ns);
-    Some(EndedWait { stack, lock: 0, from: seen_ns.0, end, done_ns: None, knows })
+    Some(EndedWait { stack, lock: 0, from: seen_ns.0, end, done_ns: None, knows: true })
 }
 
 fn asks(cx: &Context<'_>, sample: &Sample) -> bool {

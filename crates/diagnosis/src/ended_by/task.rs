@@ -91,11 +91,8 @@ const OF_LIBRARYS_FUTURE: &[Source<Ask>] =
 const OF_DATABASE: &[Source<Ask>] = &[(Inference::SameCode, of_same_file)];
 
 /// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
-const OF_EXECUTOR: &[Source<Ask>] = &[
-    (Inference::TaskWaker, of_woken),
-    (Inference::LeftPlace, of_thread),
-    (Inference::LeftPlace, of_any_thread),
-];
+const OF_EXECUTOR: &[Source<Ask>] =
+    &[(Inference::TaskWaker, of_woken), (Inference::LeftPlace, of_thread)];
 
 /// What a task awaits, as far as that says which inferences know its blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,30 +227,11 @@ fn of_programs_thread<'c>(
     is_worker.then(|| Candidate::of(found))
 }
 
-/// A thread that shares a file with the task.
+/// A thread that shares a file with the task and left a function when the await ended, or the last
+/// of the chain behind it.
 fn of_thread<'c>(cx: &Context<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Candidate> {
-    fulfiller(cx, line, segment, true)
-}
-
-/// A thread in whatever file, or one that it waited for: that says less.
-fn of_any_thread<'c>(
-    cx: &Context<'c>,
-    line: &Awaited<'c>,
-    segment: &Segment<'_>,
-) -> Option<Candidate> {
-    let found = fulfiller(cx, line, segment, false)?;
-    Some(Candidate { weight: found.weight * thresholds::half(), ..found })
-}
-
-/// A thread that left a function when the await ended, or the last of the chain behind it.
-fn fulfiller(
-    cx: &Context<'_>,
-    line: &Awaited<'_>,
-    segment: &Segment<'_>,
-    knows: bool,
-) -> Option<Candidate> {
     let Awaited { row, seen_ns, until_ns, .. } = *line;
-    let found = holder::fulfiller(cx, segment, row.stack, seen_ns, until_ns, knows);
+    let found = holder::fulfiller(cx, segment, row.stack, seen_ns, until_ns);
     found.map(|c| Candidate::found_by(Inference::LeftPlace, c))
 }
 
