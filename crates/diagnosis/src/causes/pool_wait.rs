@@ -12,8 +12,7 @@
 //! What the pool's workers did meanwhile is the culprit. So is, at the line of the program's own,
 //! the thread that ran just before the wait ended, the task that is to end it, or another task that
 //! awaited something in the same file or library meanwhile. These are inferences: *likely* at most.
-//! Workers of a pool of processes are not recorded, and the thread that runs here when their answer
-//! comes only carries it.
+//! Workers of a pool of processes are not recorded.
 //!
 //! Quotes: what the workers did, and the holder of what was waited for. Sure: the executor's
 //! records have the worker that took it up in the end, and samples show what that worker did
@@ -102,8 +101,7 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     // ran out got none.
     let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
     let ended_here = !elsewhere && !in_vain;
-    let (blocker, carried) = holder::pool_holder(cx, segment, ended_here);
-    let resource = if carried { Some(Resource::Processes) } else { resource };
+    let blocker = holder::pool_holder(cx, segment, ended_here);
     // The blocker of a worker is a lock at times, and then the lock's holder counts; a worker that
     // waits for a pool itself only hands on.
     let blocker = blocker.map(|c| holder::behind(cx, c, segment, true));

@@ -113,17 +113,10 @@ fn direct_holder(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Blocker> {
 }
 
 /// The thread that had what `segment` waits for from a pool. `ended_here`: a thread of this process
-/// ended the wait; else only what code says of a queue's reader counts. Whether the thread that
-/// ended it only carries work to other processes, and then no blocker.
-pub fn pool_holder(
-    cx: &Context<'_>,
-    segment: &Segment<'_>,
-    ended_here: bool,
-) -> (Option<Blocker>, bool) {
-    let asked = Asked::about(segment);
+/// ended the wait; else only what code says of a queue's reader counts.
+pub fn pool_holder(cx: &Context<'_>, segment: &Segment<'_>, ended_here: bool) -> Option<Blocker> {
     let times = segment.times();
     let reads = |c: &Blocker| c.by == Inference::QueueReader;
-    let carries = |c: &Blocker| !reads(c) && pools::carries_for_processes(cx, c.stack);
     // A thread that has no work, or waits for the same, is no candidate: another one may be.
     let fits = |c: &Blocker| {
         let fellow = cx.same_place(c.stack, segment.stack())
@@ -131,10 +124,7 @@ pub fn pool_holder(
         let works = || reads(c) || !threads::is_idle_worker(cx, c.tid, times, c.stack);
         (ended_here || reads(c)) && !pools::is_idle(cx, c.stack) && !fellow && works()
     };
-    let carried = ended_here
-        && best(cx, OF_POOL, &asked, |c| !reads(c)).is_some_and(|blocker| carries(&blocker));
-    let blocker = if carried { None } else { best(cx, OF_POOL, &asked, fits) };
-    (blocker, carried)
+    best(cx, OF_POOL, &Asked::about(segment), fits)
 }
 
 /// The thread of this process that had the file lock that `segment` waits for.

@@ -168,14 +168,6 @@ pub(crate) fn futures_are_of_processes(cx: &Context<'_>) -> bool {
     of_processes
 }
 
-/// Whether a thread at this place only carries work to other processes, or what comes back.
-pub(crate) fn carries_for_processes(cx: &Context<'_>, stack: u32) -> bool {
-    const CARRIERS: [Stdlib; 3] =
-        [Stdlib::ProcessExecutor, Stdlib::ProcessPool, Stdlib::ProcessQueue];
-    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
-    CARRIERS.iter().any(|code| cx.frames.any_at(stack, *code)) && !cx.frames.any(stack, user)
-}
-
 /// Where the channels of Rust's library and of its packages are written.
 const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/crossbeam-channel-"];
 
