@@ -125,13 +125,14 @@ impl<'c> Requests<'c> {
         self.typical_by_name.contains_key(&name)
     }
 
-    /// Up to `most` normal requests that share a name with a slow one (any, when none does), spread
-    /// evenly over the capture.
+    /// Up to `most` normal requests that share a name with a slow one, spread evenly over the
+    /// capture. Any, where too few do to say what is typical: one just below its limit waited for
+    /// the same as the slow ones, and would hide what that was.
     pub fn controls(&self, most: usize) -> Vec<Judged<'c>> {
         let names = self.slow_names();
         let named = |n: &&Judged<'_>| names.contains(&n.row.name);
         let mut same: Vec<Judged<'c>> = self.normal.iter().filter(named).copied().collect();
-        if same.is_empty() {
+        if count(&same) < thresholds::repeated() {
             same.clone_from(&self.normal);
         }
         // What an older one did is not known.

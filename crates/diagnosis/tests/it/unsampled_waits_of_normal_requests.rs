@@ -51,3 +51,32 @@ fn a_wait_that_normal_requests_have_too_is_no_cause_though_not_all_of_it_was_see
 fn what_was_hardly_ever_seen_of_normal_requests_says_little() {
     assert!(downstream(&requests(10)) > 0.2, "{}", downstream(&requests(10)));
 }
+
+/// Requests of another name that wait for a lock: five for 500 ms, and `normal` for 280.
+fn changes(normal: u64) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.names.push("PUT /".to_owned());
+    let put = made.names.len() as u32 - 1;
+    let lock = stack(&mut made, &[("change", "/srv/app.py", 44)]);
+    seen(&mut made, OWN, &[]);
+    for i in 0..5 + normal {
+        let (at, ms) = (i * 1000, if i < 5 { 500 } else { 280 });
+        let request = made::request(200 + i, OWN, BEGIN + at * MS, ms);
+        made.requests.push(capture::read::RequestRow { name: put, ..request });
+        also_off(&mut made, OWN, false, &[(at, at + ms - 2)]);
+        also_seen(&mut made, OWN, (at + 5..at + ms - 10).step_by(20), Futex, lock);
+    }
+    made
+}
+
+#[test]
+fn one_request_just_below_its_limit_does_not_hide_what_the_slow_ones_waited_for() {
+    let share = |normal: u64| {
+        let made = changes(normal);
+        let verdict = diagnose(&made, |_| 300 * MS);
+        verdict.findings.first().map_or(0.0, |f| f.share)
+    };
+    assert!(share(0) > 0.9, "{}", share(0));
+    assert!(share(1) > 0.9, "{}", share(1));
+    assert!(share(2) > 0.9, "{}", share(2));
+}
