@@ -32,9 +32,9 @@ const ADVICE: &str = "Take the pause off the request's path: do the retry or bac
      is busy, such as a locked database, find what keeps that busy.";
 
 const ADVICE_LIMIT: &str =
-    "Find the thread that should have ended the wait and did not (a notify that is missing or comes \
-     before the wait, a thread that is gone); if it is meant as a pause, take it off the request's \
-     path.";
+    "Find the thread or task that should have ended the wait and did not (a notify that is missing or \
+     comes before the wait, a thread that is gone); if it is meant as a pause, take it off the \
+     request's path.";
 
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
@@ -69,12 +69,15 @@ fn advice(d: &Described<'_>) -> &'static str {
 
 /// Of a suspended task.
 pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let sleeps = match seen.row.kind {
-        AwaitKind::Sleep => true,
-        AwaitKind::Event => seen.timed_out() && !cx.frames.is_native_program(),
-        _ => false,
+    let (sleeps, resource) = match seen.row.kind {
+        AwaitKind::Sleep => (true, None),
+        AwaitKind::Event => {
+            let ran_out = seen.timed_out() && !cx.frames.is_native_program();
+            (ran_out, Some(Resource::TimeLimit))
+        }
+        _ => (false, None),
     };
-    sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))
+    sleeps.then(|| Claim { resource, ..Claim::of_await(Cause::Sleep, seen.row, segment) })
 }
 
 fn sentence(d: &Described<'_>) -> String {

@@ -93,7 +93,11 @@ fn an_await_that_ends_a_little_behind_its_limit_was_ended_by_it() {
         }
         judged(&made).0
     };
-    assert_eq!(found_of(498)[0].cause.text(), "sleep");
+    let found = found_of(498);
+    let words = "in a wait that nobody ended before its time limit";
+    assert_eq!(found[0].cause.text(), "sleep");
+    assert!(found[0].summary.contains(words), "{}", found[0].summary);
+    assert!(found[0].advice.starts_with("Find the thread or task"), "{}", found[0].advice);
     assert_ne!(found_of(482)[0].cause.text(), "sleep");
 }
 
