@@ -9,6 +9,7 @@ use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::explain::{Dropped, Fact, Inference};
+use crate::facts::pools;
 
 /// The holder that samples of the lock name.
 pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
@@ -27,7 +28,13 @@ pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let question = Question::about(Inference::NamedHolder, segment);
     let lost = (Some(tid), Dropped::LessEvidence);
     compare::keep_tally(cx, question, (&named, Fact::Samples), lost, &[]);
-    Some(Blocker::thread(tid, cx.main_stack(tid, from, to), true, question.by))
+    // A worker that waits for work has no lock: the sample is from behind its work. Where it held
+    // the lock the rest of the wait shows.
+    let stack = match cx.main_stack(tid, from, to) {
+        idle if pools::has_no_work(cx, idle) => cx.main_stack(tid, wait.from_ns, wait.to_ns),
+        stack => stack,
+    };
+    Some(Blocker::thread(tid, stack, true, question.by))
 }
 
 /// Whether `tid` waited for a lock that samples read to be the waiter's own, during most of the

@@ -7,7 +7,7 @@ use capture::read::Capture;
 use diagnosis::{diagnose, to_text};
 use format::record::flag;
 use format::wait::HolderSource;
-use format::wait::WaitKind::{Futex, Running};
+use format::wait::WaitKind::{Futex, Running, SocketRead};
 use made::{also_seen, capture, off, request, seen, stack, BEGIN, MS};
 
 /// The thread of the slow request, and another one.
@@ -82,4 +82,31 @@ fn the_waker_ran_before_the_waiter_was_without_a_cpu() {
     assert_eq!(culprit(&let_go(0)), None);
     // It was without a CPU for less: a thread that ran so long before is not the waker.
     assert_eq!(culprit(&let_go(20)), None);
+}
+
+/// As `waiting`, without switch records; `OTHER` holds the lock and asks a peer, and then waits for
+/// work. Its last samples in the wait are from behind its work.
+#[test]
+fn a_holder_that_waits_for_work_held_the_lock_where_it_was_before() {
+    let mut made = waiting();
+    made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
+    made.off_cpu.clear();
+    let view = made.samples[&OWN][0].stack;
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (5..450).step_by(50), Futex, view);
+    for look in made.samples.get_mut(&OWN).into_iter().flatten() {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
+        (look.target, look.flags) = (4096, flag::TIMES);
+    }
+    let asks = stack(&mut made, &[("company", "/srv/crm.py", 17)]);
+    let idle =
+        stack(&mut made, &[("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81)]);
+    also_seen(&mut made, OTHER, (5..380).step_by(50), SocketRead, asks);
+    also_seen(&mut made, OTHER, (400..600).step_by(50), Futex, idle);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let text = to_text(&verdict);
+    let of_lock = verdict.findings.iter().filter(|f| f.cause.text() == "lock-wait");
+    let culprits: Vec<_> = of_lock.filter_map(|f| f.culprit.as_ref()).collect();
+    assert!(culprits.iter().all(|c| c.function == "company"), "{text}");
+    assert_eq!(culprits.len(), 1, "{text}");
 }
