@@ -132,7 +132,7 @@ pub const TABLE: &[Row] = {
             By::SameCode,
             Holder,
             5.0,
-            "awaits something else in the same code (or file, until the item came) meanwhile, or is the one thread at work there",
+            "awaits something else in the same code (or file, until the item came) meanwhile, or is at work there for others",
         ),
         fixed(By::QueueReader, Holder, 4.0, "is at work in the queue's file: the least that is known"),
         fixed(By::OnlyPython, Holder, 3.0, "ran most of the Python code then; no reading names it"),

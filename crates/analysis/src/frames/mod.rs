@@ -232,6 +232,11 @@ impl<'c> Frames<'c> {
         inside.split('/').next()
     }
 
+    /// The package of Rust's that a file is of, with its version.
+    pub fn cargo_package<'f>(&self, file: &'f str) -> Option<&'f str> {
+        owner::cargo_package(file)
+    }
+
     /// The innermost frame of the user's or a library's code; any frame when there is none.
     pub fn innermost(&self, stack: u32) -> Option<Place> {
         let own = |f: &Frame<'_>| match self.owner(f.file) {

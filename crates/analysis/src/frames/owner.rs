@@ -72,7 +72,7 @@ fn is_cpython(file: &str) -> bool {
 
 /// The package of Rust's that a file is of, with its version: `tokio-1.54.1`. Wherever cargo's home
 /// is, it unpacks packages in `registry/src/INDEX` and repositories in `git/checkouts`.
-fn cargo_package(file: &str) -> Option<&str> {
+pub(super) fn cargo_package(file: &str) -> Option<&str> {
     let registry = file.split_once("/registry/src/").and_then(|(_, rest)| rest.split('/').nth(1));
     registry.or_else(|| file.split_once("/git/checkouts/")?.1.split('/').next())
 }

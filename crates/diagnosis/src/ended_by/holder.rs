@@ -23,7 +23,9 @@ use crate::context::Context;
 use crate::ended_by::chain::{self, Reach};
 use crate::ended_by::left_place::{self, EndedWait};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{inside_call, lock_order, owner, queue_reader, ran_before, thread_end};
+use crate::ended_by::{
+    inside_call, lock_order, owner, package_workers, queue_reader, ran_before, thread_end,
+};
 use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};
@@ -50,6 +52,7 @@ const OF_POOL: &[Source<Ask>] = &[
     (Inference::WakeRecord, of_any_record),
     (Inference::RanBefore, of_pool_timing),
     (Inference::LeftPlace, of_pool_samples),
+    (Inference::SameCode, of_package),
     (Inference::QueueReader, of_room),
 ];
 
@@ -286,6 +289,11 @@ fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     let waits = cx.frames.leaf_at(segment.stack(), Stdlib::Wait) && !segment.exact;
     let left = if waits { left_place(cx, asked) } else { None };
     left.filter(|c| !cx.same_place(c.stack, segment.stack())).map(of_left)
+}
+
+/// The thread that works for the package that waits.
+fn of_package(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    package_workers::of(cx, asked.segment).map(Candidate::of)
 }
 
 /// The thread that is to make room in a queue.

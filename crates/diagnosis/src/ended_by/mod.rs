@@ -22,6 +22,7 @@
 //! | `recurring` | was there at the end of each of several waits at one place |
 //! | `past_acquire_line` | was past the line that takes from the pool |
 //! | `library_thread` | works for the library whose future a task awaits |
+//! | `package_workers` | works for the package in whose code native code waits |
 //! | `inside_during` | was inside one function during the waits, and hardly at other times |
 //!
 //! What they promise: what is inferred is never `measured`, and a wrong name is worse than none.
@@ -36,6 +37,7 @@ pub(crate) mod left_place;
 pub(crate) mod library_thread;
 pub(crate) mod lock_order;
 pub(crate) mod owner;
+pub(crate) mod package_workers;
 pub(crate) mod past_acquire_line;
 pub(crate) mod queue_reader;
 pub(crate) mod ran_before;

@@ -16,7 +16,7 @@ use crate::cause::Cause;
 use crate::causes::{downstream_wait, lock_wait};
 use crate::claim::{Slice, Weighed};
 use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::explain::{Check, Threshold};
+use crate::explain::{Check, Inference, Threshold};
 use crate::facts::{awaits, waiting};
 use crate::finding::Confidence;
 use crate::groups::{blame, Group};
@@ -372,9 +372,14 @@ fn why_inferred(f: &Basis<'_>) -> &'static str {
         let recorded = |w: &Weighed<'_>| {
             matches!(wakeup_record::of(f.judge.cx, &w.slice.segment), WakeRecord::By(_))
         };
+        let of_package =
+            |w: &Weighed<'_>| w.slice.claim.blocker.is_some_and(|c| c.by == Inference::SameCode);
         return match is_known {
             true if f.part(recorded) > thresholds::half() => {
                 "the holder was inferred: the thread that ended the wait"
+            }
+            true if f.part(of_package) > thresholds::half() => {
+                "the holder was inferred: a thread of the library was at work meanwhile"
             }
             true => "the holder was inferred: the thread that ran when the wait ended",
             false => "no sample saw the holder",

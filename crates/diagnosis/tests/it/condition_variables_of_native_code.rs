@@ -77,3 +77,37 @@ fn code_of_rusts_own_maps_is_the_code_that_called_it() {
     let culprit = verdict.findings[0].culprit.as_ref().map(|place| place.short());
     assert_eq!(culprit.as_deref(), Some("main.rs:11 census()"), "{}", to_text(&verdict));
 }
+
+/// As `waits`, inside of a package; two threads of which `outer` is the outermost code are in the
+/// program's `region`, and ran until shortly before the end.
+fn in_package(outer: (&str, &str, u32)) -> Capture {
+    let latch = format!("{CARGO}/rayon-core-1.13.0/src/latch.rs");
+    let iter = format!("{CARGO}/rayon-1.11.0/src/iter/mod.rs");
+    let inner = [("reduce", iter.as_str(), 900), ("wait_and_reset", &latch, 246)];
+    let mut made = waits(&[&inner[..], &[("wait", CONDVAR, 128)]].concat(), 0);
+    let region = stack(&mut made, &[outer, ("billy::region", OWN, 44)]);
+    for tid in [9, 10] {
+        off(&mut made, tid, &[(440, 900)]);
+        seen(&mut made, tid, &[]);
+        also_seen(&mut made, tid, (5..440).step_by(100), Running, region);
+    }
+    made
+}
+
+#[test]
+fn threads_of_the_package_that_waits_do_what_it_waits_for() {
+    let registry = format!("{CARGO}/rayon-core-1.13.0/src/registry.rs");
+    let made = in_package(("main_loop", registry.as_str(), 906));
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    let culprit = first.culprit.as_ref().map(|place| place.short());
+    assert_eq!(culprit.as_deref(), Some("main.rs:44 region()"), "{}", to_text(&verdict));
+    let text = to_text(&verdict);
+    assert!(text.contains("a thread of the library was at work meanwhile"), "{text}");
+    // Others that compute work for nobody who waits here.
+    for outer in [("main", OWN, 3), ("run", &*format!("{CARGO}/other-1.0.0/src/lib.rs"), 9)] {
+        let made = in_package(outer);
+        let verdict = judge(&made);
+        assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
+    }
+}
