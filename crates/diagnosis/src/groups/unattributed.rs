@@ -83,21 +83,28 @@ pub(crate) fn join_main<'c>(
     groups: Vec<Group<'c>>,
     joins: impl Fn(&Group<'c>) -> bool,
 ) -> Vec<Group<'c>> {
+    // Waits at several places for one culprit are one group.
+    let at = |w: &Weighed<'_>| function(&groups::place_of(cx, w));
     let mut sums: BTreeMap<Function, f64> = BTreeMap::new();
-    for group in groups.iter().filter(|g| g.culprit.is_some()) {
-        if let Some(spot) = function(&group.place) {
-            *sums.entry(spot).or_default() += group.excess_ns();
+    for w in groups.iter().filter(|g| g.culprit.is_some()).flat_map(|g| &g.slices) {
+        if let Some(spot) = at(w) {
+            *sums.entry(spot).or_default() += w.excess_ns;
         }
     }
-    let is_main = |g: &Group<'_>| {
-        let sum = function(&g.place).and_then(|spot| sums.get(&spot));
-        g.culprit.is_some() && sum.is_some_and(|s| g.excess_ns() >= thresholds::main_part() * s)
+    let is_main = |g: &Group<'_>, spot: &Function| {
+        let own = |w: &&Weighed<'_>| at(w).as_ref() == Some(spot);
+        let own: f64 = g.slices.iter().filter(own).map(|w| w.excess_ns).sum();
+        let sum = sums.get(spot).copied().unwrap_or_default();
+        g.culprit.is_some() && own > 0.0 && own >= thresholds::main_part() * sum
+    };
+    let is_main_at = |g: &Group<'_>, spot: &Option<Function>| {
+        spot.as_ref().is_some_and(|spot| is_main(g, spot))
     };
     let (others, mut kept): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|g| joins(g) && !is_main(g));
+        groups.into_iter().partition(|g| joins(g) && !is_main_at(g, &function(&g.place)));
     for group in others {
-        let own = function(&group.place);
-        match kept.iter_mut().find(|g| is_main(g) && function(&g.place) == own) {
+        let spot = function(&group.place);
+        match kept.iter_mut().find(|g| is_main_at(g, &spot)) {
             Some(main) => main.join(cx, group),
             None => kept.push(group),
         }

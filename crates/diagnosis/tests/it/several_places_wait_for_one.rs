@@ -151,3 +151,29 @@ fn a_waiter_behind_two_that_block_each_other_is_behind_a_deadlock() {
     assert!(all.map(|f| f.share).sum::<f64>() > 0.95, "{text}");
     assert!(text.contains("each had what the next one waited for"), "{text}");
 }
+
+/// Requests that wait for one lock in two functions, whose holder was read but of the last one.
+#[test]
+fn a_wait_whose_holder_was_not_seen_joins_those_at_its_place_that_wait_for_another_places_holder() {
+    let mut made = made();
+    let at = |made: &mut Capture, name| stack(made, &[SERVE, (name, "/srv/book.py", 20)]);
+    let (statement, balance) = (at(&mut made, "statement"), at(&mut made, "balance"));
+    let deliver = at(&mut made, "deliver");
+    let waits = [(10, statement, 30), (11, statement, 30), (12, balance, 30), (13, balance, 0)];
+    for (tid, code, holder) in waits {
+        let ms = if code == statement { 402 } else { 302 };
+        made.requests.push(made::request(u64::from(tid), tid, BEGIN, ms));
+        seen(&mut made, tid, &[]);
+        off(&mut made, tid, &[(1, ms - 2)]);
+        also_seen(&mut made, tid, (2..ms - 2).step_by(40), Futex, code);
+        for look in made.samples.get_mut(&tid).into_iter().flatten().filter(|_| holder > 0) {
+            (look.holder_source, look.lock_holder) = (HolderSource::WithBlock, holder);
+        }
+    }
+    off(&mut made, 30, &[(0, 800)]);
+    also_seen(&mut made, 30, (2..800).step_by(40), Sleep, deliver);
+    let (finding, text) = first(&made);
+    assert_eq!(finding.culprit.expect("a culprit").function, "deliver", "{text}");
+    assert!(finding.share > 0.95, "{text}");
+    assert!(text.contains("at book.py:20 balance()"), "{text}");
+}
