@@ -1,6 +1,7 @@
 //! The holder of a lock that samples of the wait name: read from the lock's owner field, or the
 //! thread inside the lock's `with` block.
 
+use analysis::thresholds;
 use analysis::timeline::Segment;
 use format::record::Sample;
 use format::wait::{HolderSource, WaitKind};
@@ -28,13 +29,20 @@ pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let question = Question::about(Inference::NamedHolder, segment);
     let lost = (Some(tid), Dropped::LessEvidence);
     compare::keep_tally(cx, question, (&named, Fact::Samples), lost, &[]);
-    // A worker that waits for work has no lock: the sample is from behind its work. Where it held
-    // the lock the rest of the wait shows.
+    // A worker that waits for work has no lock: that sample is from before or behind its work.
     let stack = match cx.main_stack(tid, from, to) {
-        idle if pools::has_no_work(cx, idle) => cx.main_stack(tid, wait.from_ns, wait.to_ns),
+        idle if pools::has_no_work(cx, idle) => last_work(cx, tid, wait.times()),
         stack => stack,
     };
     Some(Blocker::thread(tid, stack, true, question.by))
+}
+
+/// The stack of the last sample in a wait, or shortly before, that found a worker at work; 0
+/// without one.
+fn last_work(cx: &Context<'_>, tid: u32, (from, to): (u64, u64)) -> u32 {
+    let samples = cx.samples_in(tid, from.saturating_sub(thresholds::samples_apart_ns()), to);
+    let stacks = samples.iter().rev().map(|s| s.stack);
+    stacks.filter(|stack| *stack != 0).find(|stack| !pools::has_no_work(cx, *stack)).unwrap_or(0)
 }
 
 /// Whether `tid` waited for a lock that samples read to be the waiter's own, during most of the

@@ -101,8 +101,8 @@ fn a_holder_that_waits_for_work_held_the_lock_where_it_was_before() {
     let asks = stack(&mut made, &[("company", "/srv/crm.py", 17)]);
     let idle =
         stack(&mut made, &[("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81)]);
-    also_seen(&mut made, OTHER, (5..380).step_by(50), SocketRead, asks);
-    also_seen(&mut made, OTHER, (400..600).step_by(50), Futex, idle);
+    also_seen(&mut made, OTHER, (5..180).step_by(50), SocketRead, asks);
+    also_seen(&mut made, OTHER, (200..600).step_by(50), Futex, idle);
     let verdict = diagnose(&made, |_| 300 * MS);
     let text = to_text(&verdict);
     let of_lock = verdict.findings.iter().filter(|f| f.cause.text() == "lock-wait");
