@@ -48,6 +48,11 @@ pub fn claim(cx: &Context<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
         true => c,
         false => holder::behind(cx, c, segment, true),
     });
+    // Of a thread whose Python code was not read (it was being started) the system's library says
+    // nothing.
+    let python = |f: &Frame<'_>| f.file.ends_with(".py") || f.file.starts_with('<');
+    let read = |c: &Blocker| cx.frames.any(c.stack, |f| own(f) || python(f));
+    let blocker = blocker.filter(read);
     let own = Claim::of(Cause::PoolWait, segment).by_rule("executor-queue");
     Claim { blocker, seen: true, ..own }
 }

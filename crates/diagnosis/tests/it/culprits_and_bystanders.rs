@@ -59,6 +59,32 @@ fn a_pool_is_busy_with_what_took_longest_not_with_what_was_seen_most_often() {
     assert_eq!(first.culprit.as_ref().expect("a culprit").function, "slow_job");
 }
 
+/// A worker that is being started has no Python code yet.
+#[test]
+fn the_systems_library_is_no_work_of_a_pools() {
+    let mut made = made::capture(7, &NAMES);
+    made.requests.push(request(99, BEGIN, 500));
+    let view = stack_on(&mut made, 0, &[("view", "/srv/app.py", 12)]);
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, view), (300, WaitKind::Futex, view)]);
+    let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    let starts = [("start_thread", libc, 0), ("futex_wait", libc, 0)];
+    let starts = stack_on(&mut made, 0, &starts);
+    off(&mut made, 9, &[(0, 489)]);
+    seen(&mut made, 9, &[(20, WaitKind::Futex, starts), (300, WaitKind::Futex, starts)]);
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: 9,
+        queued_ns: BEGIN,
+        begin_ns: BEGIN + 490 * MS,
+        end_ns: BEGIN + 499 * MS,
+    });
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
+    assert!(first.culprit.is_none(), "{}", first.summary);
+}
+
 /// Thread 7 waits for a lock in `view`; thread 1, the main thread, ran when that ended.
 fn lock(main: u32) -> Capture {
     let mut made = capture();
