@@ -9,12 +9,16 @@ HTTP).
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
-from typing import Callable
+from time import perf_counter
+from typing import Any, Callable, TypeVar
 
 from dashcam import _native
 
+F = TypeVar("F", bound=Callable[..., Any])
 # As crates/statsd/src/env.rs reads them.
 _TARGETS = ("STATSD_SOCKET_PATH", "STATSD_SOCKET", "STATSD_ADDR")
 _DD_TARGETS = ("DD_DOGSTATSD_URL", "DD_DOGSTATSD_SOCKET", "DD_AGENT_HOST")
@@ -56,6 +60,32 @@ def as_float(value: object) -> float | None:
         return float(value)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001
         return None
+
+
+def timed_calls(function: F, note: Callable[[float], None], named: Any = None) -> F:
+    """`function`, plain or async, with `note(begin)` behind each call. `named`: what has the name of a
+    plain one, if that is another."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def waiting(*args: Any, **kwargs: Any) -> Any:
+            begin = perf_counter()
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                note(begin)
+
+        return waiting  # type: ignore[return-value]
+
+    @functools.wraps(named or function)
+    def calling(*args: Any, **kwargs: Any) -> Any:
+        begin = perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            note(begin)
+
+    return calling  # type: ignore[return-value]
 
 
 def say(key: str, text: str) -> None:

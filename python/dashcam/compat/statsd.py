@@ -12,13 +12,12 @@ here raises. Missing on purpose: `statsd.defaults.env` and `statsd.defaults.djan
 from __future__ import annotations
 
 import functools
-import inspect
 from datetime import timedelta
 from time import perf_counter
 from typing import Any, Callable, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import as_float, refuse, same_server, shown
+from dashcam.compat._shared import as_float, refuse, same_server, shown, timed_calls
 
 __all__ = ["StatsClient", "TCPStatsClient", "UnixSocketStatsClient"]
 # The version of the package with this API.
@@ -43,32 +42,14 @@ class Timer:
         self._begin: float | None = None
 
     def __call__(self, f: F) -> F:
-        if inspect.iscoroutinefunction(f):
-
-            @functools.wraps(f)
-            async def waiting(*args: Any, **kwargs: Any) -> Any:
-                begin = perf_counter()
-                try:
-                    return await f(*args, **kwargs)
-                finally:
-                    self.client.timing(self.stat, 1000.0 * (perf_counter() - begin), self.rate)
-
-            return waiting  # type: ignore[return-value]
-
         # A partial has no name: its function has.
         named: Any = f
         while isinstance(named, functools.partial):
             named = named.func
+        return timed_calls(f, self._note, named)
 
-        @functools.wraps(named)
-        def calling(*args: Any, **kwargs: Any) -> Any:
-            begin = perf_counter()
-            try:
-                return f(*args, **kwargs)
-            finally:
-                self.client.timing(self.stat, 1000.0 * (perf_counter() - begin), self.rate)
-
-        return calling  # type: ignore[return-value]
+    def _note(self, begin: float) -> None:
+        self.client.timing(self.stat, 1000.0 * (perf_counter() - begin), self.rate)
 
     def __enter__(self) -> Timer:
         return self.start()

@@ -14,15 +14,13 @@ Cost: by name without tags two Python calls; tags are read once for each series,
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import os
 from time import perf_counter
 from typing import Any, Callable, Iterable, List, Optional, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import as_float, refuse, same_server, shown
+from dashcam.compat._shared import as_float, refuse, same_server, shown, timed_calls
 
 __all__ = ["DogStatsd", "statsd"]
 DEFAULT_HOST, DEFAULT_PORT = "localhost", 8125
@@ -71,27 +69,7 @@ class _Timed:
     def __call__(self, func: F) -> F:
         if not self.metric:
             self.metric = f"{func.__module__}.{getattr(func, '__name__', '?')}"
-        if inspect.iscoroutinefunction(func):
-
-            @functools.wraps(func)
-            async def waiting(*args: Any, **kwargs: Any) -> Any:
-                begin = perf_counter()
-                try:
-                    return await func(*args, **kwargs)
-                finally:
-                    self._note(begin)
-
-            return waiting  # type: ignore[return-value]
-
-        @functools.wraps(func)
-        def calling(*args: Any, **kwargs: Any) -> Any:
-            begin = perf_counter()
-            try:
-                return func(*args, **kwargs)
-            finally:
-                self._note(begin)
-
-        return calling  # type: ignore[return-value]
+        return timed_calls(func, self._note)
 
     def __enter__(self) -> _Timed:
         self._begin = perf_counter()
