@@ -38,6 +38,9 @@ pub struct Requests<'c> {
     pub normal: Vec<Judged<'c>>,
     /// The limit of the slow ones' rule (the smallest, when several), ns.
     pub threshold_ns: u64,
+    /// The lowest and the highest limit of the slow ones, or of all if none was slow, ns. None: no
+    /// rule holds for any of them.
+    pub limits_ns: Option<(u64, u64)>,
     /// Median of the normal requests with the slow ones' names, ns; of all when those are few.
     pub typical_ns: u64,
     /// Requests whose end was lost: how long they took is not known, so they are neither.
@@ -55,12 +58,13 @@ impl<'c> Requests<'c> {
     pub fn divide(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Requests<'c> {
         let mut requests = Requests { threshold_ns: u64::MAX, ..Requests::default() };
         let ends = Ends::of(capture);
+        let mut limits: QuickMap<u32, u64> = QuickMap::default();
         for row in capture.requests.iter().filter(|r| r.begin_ns != 0) {
             if ends.lost(row) {
                 requests.endless += 1;
                 continue;
             }
-            let limit = limit_ns(capture.name(row.name));
+            let limit = *limits.entry(row.name).or_insert_with(|| limit_ns(capture.name(row.name)));
             let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
             let judged = Judged { row, end_ns };
             if judged.ns() >= limit {
@@ -73,7 +77,13 @@ impl<'c> Requests<'c> {
         if requests.slow.is_empty() {
             requests.threshold_ns = limit_ns("");
         }
-        requests.leave_older(capture.meta.from_ns);
+        requests.leave_older(capture.meta.from_ns, capture.common_horizon_ns());
+        let judged = if requests.slow.is_empty() { &requests.normal } else { &requests.slow };
+        let named = judged.iter().filter_map(|r| limits.get(&r.row.name));
+        let (low, high) = named
+            .filter(|limit| **limit != u64::MAX)
+            .fold((u64::MAX, 0), |(low, high), limit| (low.min(*limit), high.max(*limit)));
+        requests.limits_ns = (low <= high).then_some((low, high));
         requests.slow.sort_by_key(|r| std::cmp::Reverse(r.ns()));
         requests.settle_typical();
         requests
@@ -81,14 +91,17 @@ impl<'c> Requests<'c> {
 
     /// A thread that records little has requests in the capture that are older than the time the
     /// capture covers, with no sample and no switch record beside them: nothing shows why they were
-    /// slow. If a capture has no other requests, they are kept.
-    fn leave_older(&mut self, from_ns: u64) {
-        let known = |r: &Judged<'_>| r.end_ns > from_ns;
-        if self.slow.iter().any(known) {
-            let all = count(&self.slow);
-            self.slow.retain(known);
-            self.older = all - count(&self.slow);
-        }
+    /// slow. If a capture has no other slow ones, those are kept of which some records may be left:
+    /// blocks are copied whole, so that they often reach further back, to the common horizon.
+    fn leave_older(&mut self, from_ns: u64, horizon_ns: u64) {
+        let covered = |r: &Judged<'_>| r.end_ns > from_ns;
+        let since_ns = match self.slow.iter().any(covered) {
+            true => from_ns,
+            false => from_ns.min(horizon_ns),
+        };
+        let all = count(&self.slow);
+        self.slow.retain(|r| r.end_ns > since_ns);
+        self.older = all - count(&self.slow);
         self.from_ns = from_ns;
     }
 

@@ -87,8 +87,11 @@ pub struct Diagnosis<'c> {
     pub total: usize,
     /// Slow requests.
     pub slow: usize,
-    /// Limit, ns.
+    /// Limit, ns; the lowest, if the slow ones have several.
     pub threshold_ns: u64,
+    /// The lowest and the highest limit of the slow requests, or of all if none was slow, ns. None:
+    /// no rule holds for any of them.
+    pub limits_ns: Option<(u64, u64)>,
     /// Typical time, ns; None without a normal request.
     pub typical_ns: Option<u64>,
     /// Worst time, ns.

@@ -99,6 +99,7 @@ fn judged<'c>(
         total: slow + count(&requests.normal),
         slow,
         threshold_ns: requests.threshold_ns,
+        limits_ns: requests.limits_ns,
         typical_ns: (!requests.normal.is_empty()).then_some(requests.typical_ns),
         failed: failures.iter().map(|(_, n)| n).sum(),
         failures,

@@ -38,23 +38,34 @@ pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
     } else if d.total == 0 {
         let remedy = "Servers that dashcam knows begin them; other code says dashcam.request(NAME)";
         writeln!(out, "No requests in this capture: nothing to judge. {remedy}.")
-    } else if d.slow == 0 && d.threshold_ns == u64::MAX {
+    } else if d.slow == 0 && d.limits_ns.is_none() {
         writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
     } else if d.slow == 0 {
-        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
+        let (limit, typical) = (limit(d), typical(d));
         writeln!(out, "Nothing to blame: none of {total} requests took over {limit} ({typical}).")
     } else if d.slow == d.total {
         // Nothing to compare with: the excess is their whole time.
-        let (limit, worst) = (ns_text(d.threshold_ns), ns_text(d.worst_ns));
+        let (limit, worst) = (limit(d), ns_text(d.worst_ns));
         let all =
             if d.slow == 1 { "The only request".into() } else { format!("All {total} requests") };
         let why = "no normal one to compare with, so all of their time counts as excess";
         writeln!(out, "{all} took over {limit} (worst {worst}; {why}).")
     } else {
-        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
+        let (limit, typical) = (limit(d), typical(d));
         let worst = ns_text(d.worst_ns);
         writeln!(out, "{slow} of {total} requests took over {limit} ({typical}, worst {worst}).")
     };
+}
+
+/// `500 ms`; `their limits of 250 ms to 2 s` where rules by name give several.
+fn limit(d: &Diagnosis<'_>) -> String {
+    match d.limits_ns {
+        Some((low, high)) if low < high => {
+            format!("their limits of {} to {}", ns_text(low), ns_text(high))
+        }
+        Some((limit, _)) => ns_text(limit),
+        None => ns_text(d.threshold_ns),
+    }
 }
 
 /// `typical 5.1 ms`.

@@ -4,7 +4,7 @@
 
 use crate::made;
 
-use capture::read::{Capture, RequestRow};
+use capture::read::{Capture, Coverage, RequestRow};
 use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
 use format::wait::{HolderSource, WaitKind};
 use made::{code, node, off, BEGIN, MS};
@@ -191,7 +191,25 @@ fn slow_requests_older_than_what_is_known_of_threads_are_left_out_and_counted() 
     assert_eq!(verdict.findings[0].cause.text(), "sleep");
     let reported = "Left out: 4 slow requests older than the time the capture covers.";
     assert!(to_text(&verdict).contains(reported), "{}", to_text(&verdict));
-    // Where there are no others they are judged.
+    // Where there are no others they are judged,
     made.requests.retain(|r| r.id != 99);
     assert_eq!((judge(&made).slow, judge(&made).older), (4, 0));
+    // unless no record of that time is there of any thread: a snapshot long after a slow request.
+    let from_ns = made.meta.from_ns - MS;
+    let (tid, serial, read, missing_before) = (7, 1, 10, 500);
+    let (missing_between, missing_after, dropped) = (0, 0, 0);
+    made.coverage.push(Coverage {
+        tid,
+        serial,
+        from_ns,
+        read,
+        missing_before,
+        missing_between,
+        missing_after,
+        dropped,
+    });
+    let verdict = judge(&made);
+    assert_eq!((verdict.slow, verdict.older, verdict.findings.len()), (0, 4, 0));
+    let text = to_text(&verdict);
+    assert!(text.starts_with("Nothing to blame") && text.contains(reported), "{text}");
 }

@@ -47,6 +47,33 @@ fn one_slow_request_and_nothing_to_compare_with_is_never_sure() {
 }
 
 #[test]
+fn limits_by_name_are_reported_from_the_lowest_to_the_highest() {
+    let mut made = made::capture(OWN, &["GET /", "POST /pay"]);
+    let headline = |made: &Capture, get_ns: u64| {
+        let limit = |name: &str| if name == "GET /" { get_ns } else { 20 * MS };
+        to_text(&diagnose(made, limit)).lines().next().unwrap_or_default().to_owned()
+    };
+    let begins = |made: &Capture, wanted: &str| {
+        let text = headline(made, 300 * MS);
+        assert!(text.starts_with(wanted), "{text}");
+    };
+    // A limit that holds for no request of the capture is not one of its limits.
+    begins(&made, "Nothing to blame: none of 50 requests took over 300 ms (");
+    let none = headline(&made, u64::MAX);
+    assert_eq!(none, "Nothing to blame: no rule says what is slow (50 requests).");
+    let pays = |id, ms| RequestRow { name: 1, ..request(id, OWN, BEGIN, ms) };
+    made.requests.push(pays(98, 5));
+    begins(
+        &made,
+        "Nothing to blame: none of 51 requests took over their limits of 20 ms to 300 ms",
+    );
+    made.requests.push(request(99, OWN, BEGIN, 500));
+    begins(&made, "1 of 52 requests took over 300 ms (");
+    made.requests.push(pays(97, 50));
+    begins(&made, "2 of 53 requests took over their limits of 20 ms to 300 ms (");
+}
+
+#[test]
 fn what_no_cause_claims_is_reported_with_the_stacks_it_passed_in() {
     let mut made = made::capture(OWN, &["GET /"]);
     let ask = stack(&mut made, &[("view", APP, 3), ("price", APP, 12), ("ask", APP, 31)]);
