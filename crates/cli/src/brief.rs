@@ -97,6 +97,7 @@ fn sentence(judged: &Judged, diagnosis: &Diagnosis<'_>) -> String {
     if cause.is_empty() {
         let (slow, total) = (thousands(diagnosis.slow as u64), thousands(diagnosis.total as u64));
         return match diagnosis.slow {
+            0 if diagnosis.total == 0 => "nothing to judge: no requests".to_owned(),
             0 => format!("nothing to blame: none of {total} requests was slow"),
             _ => format!("no cause found for {slow} of {total} requests that were slow"),
         };

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use serde_json::{json, Value};
 use sys::perf::SwitchStream;
 
+use crate::terminal;
+
 struct Check {
     name: &'static str,
     works: Result<String, String>,
@@ -47,14 +49,19 @@ pub fn doctor(as_json: bool) -> ExitCode {
     } else {
         for check in &checks {
             match &check.works {
-                Ok(text) => println!("on   {}: {text}", check.name),
-                Err(text) => println!("off  {}: {text}", check.name),
+                Ok(text) => shown(&format!("on   {}: {text}", check.name)),
+                Err(text) => shown(&format!("off  {}: {text}", check.name)),
             }
-            println!("     gives: {}", check.gives);
+            shown(&format!("     gives: {}", check.gives));
         }
-        passed_over().into_iter().for_each(|text| println!("note {text}"));
+        passed_over().into_iter().for_each(|text| shown(&format!("note {text}")));
     }
     ExitCode::SUCCESS
+}
+
+/// A line; at a terminal it is wrapped at its width.
+fn shown(line: &str) {
+    print!("{}", terminal::fitted(&format!("{line}\n")));
 }
 
 /// Variables in this shell that name a receiver and that a service started here would not use.

@@ -51,7 +51,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 
 use crate::flags::Flags;
 
@@ -110,6 +110,7 @@ enum Command {
         explain: bool,
     },
     /// What is in a capture: time covered, verdict, requests, threads, sources, losses
+    #[command(group(ArgGroup::new("one").args(["slowest", "request"])))]
     Show {
         /// A capture, or a folder (its newest capture).
         #[arg(value_name = "CAPTURE|DIR")]
@@ -121,10 +122,10 @@ enum Command {
         #[arg(long)]
         slowest: bool,
         /// The same of the request with this id, as an exemplar of the OpenMetrics endpoint has it.
-        #[arg(long, value_name = "ID", conflicts_with = "slowest", value_parser = request_id)]
+        #[arg(long, value_name = "ID", value_parser = request_id)]
         request: Option<u64>,
         /// With --slowest or --request: everything that all threads did meanwhile, by time.
-        #[arg(long)]
+        #[arg(long, requires = "one")]
         all: bool,
     },
     /// A capture in a format that other tools open: `dashcam export CAPTURE --to pprof -o FILE`
@@ -309,7 +310,7 @@ struct Run {
 }
 
 fn process_number(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "wanted the number of a process, as `dashcam ps` lists them")
+    text.parse().map_err(|_| "wanted the number of a process, as `pgrep -f NAME` prints it")
 }
 
 /// The line around it names the flag and the value.

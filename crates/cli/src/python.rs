@@ -4,7 +4,8 @@
 //! binary (they are fifty times its size). The Python beside this binary is tried first, then the
 //! Python in PATH; the first one with the package has the arguments, stdin, stdout and stderr.
 //!
-//! What it promises: the exit code is that of the verb. The current folder is not searched for
+//! What it promises: the exit code is that of the verb; Ctrl-C ends it without a traceback, also
+//! while it is being loaded. The current folder is not searched for
 //! modules. A verb that runs for long (`ship`) takes the place of this process: signals reach it.
 
 use std::ffi::OsString;
@@ -52,10 +53,13 @@ fn calling(python: &OsString, module: &str, value: &str) -> Command {
 import importlib, sys
 sys.path = [p for p in sys.path if p]
 try:
-    verb = importlib.import_module({module:?})
-except ImportError:
-    sys.exit({NO_PACKAGE})
-sys.exit(verb.{value})"
+    try:
+        verb = importlib.import_module({module:?})
+    except ImportError:
+        sys.exit({NO_PACKAGE})
+    sys.exit(verb.{value})
+except KeyboardInterrupt:
+    sys.exit({SIGNALLED})"
     );
     let mut command = Command::new(python);
     command.arg("-c").arg(code);

@@ -194,7 +194,7 @@ fn warn_unwritable(out: &Path) {
     };
     if let Err(error) = tried {
         eprintln!(
-            "dashcam: --out {}: {} {error}; captures cannot be written there; the program runs on",
+            "dashcam: --out {}: {}: {error}; captures cannot be written there; the program runs on",
             out.display(),
             existing.display()
         );

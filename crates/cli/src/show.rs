@@ -75,7 +75,10 @@ impl One {
     fn missing(self) -> String {
         match self {
             One::Slowest => "no requests".to_owned(),
-            One::Id(id) => format!("no request {id} in this capture"),
+            One::Id(id) => format!(
+                "no request {id} in this capture; of a folder only the newest is read: name \
+                 another file, `dashcam ls` lists them"
+            ),
         }
     }
 }
@@ -169,7 +172,8 @@ fn print(capture: &Capture, file: &Path) {
     out += &format!("  saved because: {}\n", plain(&meta.reason));
     let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
     let horizon = capture.common_horizon_ns();
-    let complete = meta.to_ns.saturating_sub(horizon) as f64 / 1e9;
+    // Records of quiet threads reach further back: not what the capture covers.
+    let complete = meta.to_ns.saturating_sub(horizon.max(meta.from_ns)) as f64 / 1e9;
     let complete = match meta.to_ns > horizon {
         true => format!("all threads are complete for the last {complete:.1} s"),
         false => "there is no time for which all threads are complete".to_owned(),
@@ -286,10 +290,16 @@ fn print_request(capture: &Capture, request: &RequestRow) {
             0 => String::new(),
             task => format!(", in task {}", capture.name(task)),
         };
-        let (wait, holder, gil) = (sample.wait.text(), sample.lock_holder, sample.gil_holder);
+        let holder = |what, tid: u32| match tid {
+            0 => String::new(),
+            tid => format!(", {what} has thread {tid}"),
+        };
+        let wait = sample.wait.text();
+        let lock = holder("the lock", sample.lock_holder);
+        let gil = holder("the GIL", sample.gil_holder);
         lines.push((
             sample.t_ns,
-            format!("{:>7} sample {wait}, holder {holder}, gil {gil}, at {leaf}{task}", sample.tid),
+            format!("{:>7} sample {wait}{lock}{gil}, at {leaf}{task}", sample.tid),
         ));
     }
     for seen in capture.awaits.get(&request.id).into_iter().flatten() {

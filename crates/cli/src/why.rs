@@ -183,7 +183,7 @@ fn verdict(
         Form::Text => {
             match terminal::terminal() {
                 Some(screen) => {
-                    print!("{}", screen::origin(&file, &capture.meta));
+                    print!("{}", terminal::fitted(&screen::origin(&file, &capture.meta)));
                     print!("{}", diagnosis::to_screen(&diagnosis, screen));
                 }
                 None => print!("{}", diagnosis::to_text(&diagnosis)),

@@ -84,6 +84,15 @@ fn a_verdict_is_a_line_for_people_one_for_the_list_and_one_for_the_recorder() {
 }
 
 #[test]
+fn of_a_capture_without_requests_there_is_nothing_to_judge() {
+    let folder = Folder::new("none");
+    let mut command = dashcam(&folder.0, &["judge", "--log", "s.captures.log"]);
+    let judged = command.arg(folder.capture()).output().expect("dashcam runs");
+    let line = "dashcam: one.dashcam: nothing to judge: no requests\n";
+    assert_eq!(as_text(&judged.stderr), line);
+}
+
+#[test]
 fn each_receiver_has_a_cause_once_an_hour() {
     let folder = Folder::new("alert");
     let (file, (url, received)) = (capture(&folder, "1.dashcam"), receiver(2, "200 OK"));
@@ -148,6 +157,14 @@ fn a_dry_run_prints_the_hooks_own_verdict_and_sends_nothing() {
     );
     assert!(text.contains(r#""dedup_key": "dashcam-billy-f00""#), "{text}");
     assert!(folder.files().is_empty(), "{:?}", folder.files());
+    // Without a receiver both kinds are shown, and nothing is needed to try it.
+    let both = alert(&folder, &file, &environment, &["--dry-run"]);
+    let text = as_text(&both.stdout);
+    assert_eq!(both.status.code(), Some(0), "{}", as_text(&both.stderr));
+    assert!(text.starts_with("Slack\n{") && text.contains("\nPagerDuty\n{"), "{text}");
+    let wrong = alert(&folder, &file, &environment, &["--slack", "hooks"]);
+    let error = as_text(&wrong.stderr);
+    assert!(wrong.status.code() == Some(2) && error.contains("hooks.slack.com"), "{error}");
     let none = alert(&folder, &file, &environment, &[]);
     assert_eq!(none.status.code(), Some(2));
     assert!(as_text(&none.stderr).contains("wanted --slack URL"), "{}", as_text(&none.stderr));

@@ -186,13 +186,28 @@ fn a_device_is_written_to_and_never_replaced() {
 }
 
 #[test]
+fn ctrl_c_while_a_verb_in_python_is_loaded_prints_no_traceback() {
+    let folder = Folder::new("ctrl-c");
+    folder.capture();
+    let package = folder.0.join("dashcam");
+    fs::create_dir(&package).expect("a folder");
+    fs::write(package.join("__init__.py"), "").expect("a file");
+    fs::write(package.join("sql.py"), "raise KeyboardInterrupt\n").expect("a file");
+    let mut command = dashcam(&folder.0, &["sql", "one.dashcam", "select 1"]);
+    let out = command.env("PYTHONPATH", &folder.0).output().expect("dashcam runs");
+    assert_eq!((out.status.code(), as_text(&out.stderr).as_str()), (Some(130), ""));
+}
+
+#[test]
 fn wrong_numbers_name_the_wanted_value() {
     let folder = Folder::new("numbers");
     folder.capture();
     let (code, _, err) = run(&folder, &["status", "no-such-service"]);
     assert!(code == 1 && err.contains("`dashcam ps` lists them"), "{err}");
     for (words, wanted) in [
-        (&["attach", "abc"][..], "as `dashcam ps` lists them"),
+        (&["attach", "abc"][..], "as `pgrep -f NAME` prints it"),
+        (&["show", "one.dashcam", "--all"], "--slowest|--request <ID>"),
+        (&["show", "one.dashcam", "--slowest", "--request", "1"], "cannot be used with"),
         (&["why", ".", "--since", "soon"], "wanted"),
         (&["show", "one.dashcam", "--request", "x"], "the number of a request"),
         (&["why", "one.dashcam", "--slow", "x"], "dashcam: --slow: found \"x\", wanted a limit"),

@@ -5,8 +5,8 @@
 //!
 //! What it promises: one alert for each cause and hour, over all processes that write into the
 //! folder (`once`); one that could not be sent does not count. `--dry-run` sends nothing and
-//! prints what would be sent. Addresses and keys are taken from the environment as well, since a
-//! hook's words are in every capture; no message shows them.
+//! prints what would be sent, of each kind if no receiver is named. Addresses and keys are taken
+//! from the environment as well, since a hook's words are in every capture; no message shows them.
 
 mod message;
 mod once;
@@ -28,6 +28,8 @@ use once::Claim;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Where PagerDuty takes events.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
+/// What an address has to look like.
+const ADDRESS: &str = "https://HOST/PATH, as https://hooks.slack.com/services/...";
 
 /// Where to; None: as the environment says.
 pub struct Receivers {
@@ -61,6 +63,16 @@ pub fn alert(file: &Path, receivers: &Receivers, dry_run: bool) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
+    if messages.is_empty() {
+        if dry_run {
+            return show_each_kind(&brief);
+        }
+        eprintln!(
+            "dashcam: alert: found no receiver, wanted --slack URL or --pagerduty KEY, or \
+             DASHCAM_ALERT_SLACK or DASHCAM_ALERT_PAGERDUTY in the environment"
+        );
+        return ExitCode::from(USAGE);
+    }
     if dry_run {
         messages.iter().for_each(|message| println!("{}\n{:#}", message.receiver, message.body));
         return ExitCode::SUCCESS;
@@ -92,6 +104,21 @@ pub fn alert(file: &Path, receivers: &Receivers, dry_run: bool) -> ExitCode {
     code
 }
 
+/// What would be sent if there were receivers.
+fn show_each_kind(brief: &Brief) -> ExitCode {
+    eprintln!("dashcam: alert: no receiver is named: this is what each kind would get");
+    let host = host();
+    println!("Slack\n{:#}", message::slack(brief, &host));
+    println!("PagerDuty\n{:#}", message::pagerduty(brief, &host, "KEY"));
+    ExitCode::SUCCESS
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// For each receiver that is named one.
 fn messages(
     brief: &Brief,
     receivers: &Receivers,
@@ -99,27 +126,23 @@ fn messages(
 ) -> Result<Vec<Message>, String> {
     let given = |flag: &Option<String>, name| flag.clone().or_else(|| environment(name));
     let mut made = Vec::new();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host();
     let address = |name: &str, url: &str| {
-        let wrong = |wanted| format!("{name}: found an address of another form, wanted {wanted}");
+        // The value may be a secret.
+        let wrong = |_| format!("{name}: found an address of another form, wanted {ADDRESS}");
         Endpoint::parse_with_tls(url).map_err(wrong)
     };
     if let Some(url) = given(&receivers.slack, "DASHCAM_ALERT_SLACK") {
         let to = address("--slack", &url)?;
-        made.push(Message { receiver: "Slack", to, body: message::slack(brief, host.trim()) });
+        made.push(Message { receiver: "Slack", to, body: message::slack(brief, &host) });
     }
     if let Some(key) = given(&receivers.pagerduty, "DASHCAM_ALERT_PAGERDUTY") {
         let url = environment("DASHCAM_ALERT_PAGERDUTY_URL");
         let to = address("DASHCAM_ALERT_PAGERDUTY_URL", url.as_deref().unwrap_or(PAGERDUTY))?;
-        let body = message::pagerduty(brief, host.trim(), key.trim());
+        let body = message::pagerduty(brief, &host, key.trim());
         made.push(Message { receiver: "PagerDuty", to, body });
     }
-    match made.is_empty() {
-        true => Err("found no receiver, wanted --slack URL or --pagerduty KEY, or \
-                     DASHCAM_ALERT_SLACK or DASHCAM_ALERT_PAGERDUTY in the environment"
-            .to_owned()),
-        false => Ok(made),
-    }
+    Ok(made)
 }
 
 fn send(message: &Message) -> io::Result<()> {
