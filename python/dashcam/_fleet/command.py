@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import gc
 import json
 import os
 import sys
@@ -132,8 +133,18 @@ def _fleet(given: argparse.Namespace) -> Any:
 
 
 def _opened(given: argparse.Namespace) -> Any:
-    from dashcam._fleet.fleet import Fleet
+    # What is loaded lives until the end: to look for garbage in it takes as long as a question.
+    gc.disable()
+    try:
+        from dashcam._fleet.fleet import Fleet
 
+        if given.engine == "duckdb":
+            from dashcam._fleet.tables import duck  # noqa: F401
+        gc.freeze()
+        # The libraries report what is not freed.
+        atexit.register(gc.unfreeze)
+    finally:
+        gc.enable()
     return Fleet(given.source, since=given.since, until=given.until, service=given.service, where=given.where,
                  engine=given.engine, **_options(given))
 

@@ -85,8 +85,11 @@ class Shown(NamedTuple):
 
 def why(all_: questions.Asked, by: tuple[str, ...], top: int, folder: Path | None) -> Why:
     """Groups ranked by excess, with intervals."""
-    seen = versions_seen(all_)
-    totals, hosts = _totals(all_, seen)
+    per_host = all_.engine.keep("asked_hosts", questions.per_host(all_))
+    counted = questions.rows(questions.counts(all_))
+    seen = _versions(questions.rows(questions.versions(per_host)), counted)
+    hosts = questions.rows(questions.totals(per_host))
+    totals = _totals(all_, seen, hosts, counted)
     represented_ns = totals["excess_ns"] - (totals["not_captured_ns"] or 0.0)
     groups = questions.rows(questions.ranked(all_, by))
     groups.sort(key=lambda row: (-row["excess_ns"], [str(row[name]) for name in by]))
@@ -197,21 +200,19 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _totals(all_: questions.Asked, seen: dict[str, list[Row]]) -> tuple[Row, list[Row]]:
-    hosts = questions.rows(questions.totals(all_))
-    counted = questions.rows(questions.counts(all_))
+def _totals(all_: questions.Asked, seen: dict[str, list[Row]], hosts: list[Row], counted: list[Row]) -> Row:
     by_service: dict[str, set[str]] = {}
     for row in [*hosts, *counted]:
         by_service.setdefault(row["service"], set()).add(row["host"])
     represented_ns = sum(row["excess_ns"] for row in hosts)
     rest = None if all_.uncaptured is None else questions.rows(all_.uncaptured)
     rest_ns = None if rest is None else sum(row["excess_ns"] for row in rest)
-    rules = sorted({row["rules_version"] for row in questions.rows(questions.rules(all_))})
+    captured = sum(row["captures"] for row in hosts)
     return {
         "services": len(by_service),
         "hosts": len(set().union(*by_service.values())),
         "versions": len({one["version"] for listed in seen.values() for one in listed} - {None}),
-        "captures": sum(row["captures"] for row in hosts),
+        "captures": captured,
         "damaged": sum(row["damaged"] for row in hosts),
         "refused": questions.rows(questions.refused(all_))[0]["count"],
         "from_utc": min((row["first_utc"] for row in hosts), default=None),
@@ -223,9 +224,9 @@ def _totals(all_: questions.Asked, seen: dict[str, list[Row]]) -> tuple[Row, lis
         "counts": _counts(counted, rest or []),
         "uncounted": sorted({row["service"] for row in hosts} - {row["service"] for row in counted}),
         "not_captured_ns": rest_ns,
-        "rules_versions": rules,
+        "rules_versions": questions.rules(all_, captured),
         "hosts_by_service": {name: len(found) for name, found in by_service.items()},
-    }, hosts
+    }
 
 
 def _counts(counted: list[Row], rest: list[Row]) -> dict[str, Row]:
@@ -260,13 +261,16 @@ def _of(interval: list[float] | None, part: float) -> list[float] | None:
 
 def versions_seen(all_: questions.Asked) -> dict[str, list[Row]]:
     """The versions of each service, by time."""
+    return _versions(questions.rows(questions.versions(questions.per_host(all_))), questions.rows(questions.counts(all_)))
+
+
+def _versions(rows: list[Row], counted: list[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     requests: dict[tuple[str, str | None], Row] = {}
-    for row in questions.rows(questions.counts(all_)):
+    for row in counted:
         whole = requests.setdefault((row["service"], row["version"]), row | {"requests": 0, "hosts": 0})
         whole |= {"requests": whole["requests"] + row["total"], "hosts": whole["hosts"] + 1,
                   "first_utc": min(whole["first_utc"], row["first_utc"]), "last_utc": max(whole["last_utc"], row["last_utc"])}
-    rows = questions.rows(questions.versions(all_))
     for row in rows:
         row["requests"] = requests.pop((row["service"], row["version"]), {"requests": None})["requests"]
     kept = ("service", "version", "requests", "hosts", "first_utc", "last_utc")
@@ -282,14 +286,14 @@ def _intervals(found: pa.Table, hosts: list[Row], by: tuple[str, ...]) -> dict[t
     place = {name: i for i, name in enumerate(names)}
     lines = _codes(found["host"], place)
     # A number for each combination of values, from the numbers of each column's values.
-    columns = [found[name].combine_chunks().dictionary_encode() for name in by]
+    columns = [found[name].combine_chunks().dictionary_encode("encode") for name in by]
     code = np.zeros(found.num_rows, dtype=np.int64)
     for column in columns:
-        code = code * (len(column.dictionary) + 1) + column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
+        code = code * len(column.dictionary) + _numbers(column.indices)
     _, first, group = np.unique(code, return_index=True, return_inverse=True)
     keys = [tuple(found[name][int(row)].as_py() for name in by) for row in first]
     excess = np.zeros((len(names), len(keys)))
-    np.add.at(excess, (lines, group), found["excess_ns"].to_numpy())
+    np.add.at(excess, (lines, group), _numbers(found["excess_ns"].combine_chunks()))
     totals = np.zeros(len(names))
     for row in hosts:
         totals[place[row["host"]]] += row["excess_ns"]
@@ -300,7 +304,12 @@ def _codes(column: pa.ChunkedArray, place: dict[str, int]) -> Any:
     """The number of each value, by `place`."""
     encoded = column.combine_chunks().dictionary_encode()
     known = np.array([place[value] for value in encoded.dictionary.to_pylist()], dtype=np.int64)
-    return known[encoded.indices.to_numpy()] if len(known) else np.zeros(0, dtype=np.int64)
+    return known[_numbers(encoded.indices)] if len(known) else np.zeros(0, dtype=np.int64)
+
+
+def _numbers(column: pa.Array) -> Any:
+    """A column without missing values for NumPy. (pyarrow's own `to_numpy` loads pandas.)"""
+    return np.from_dlpack(column)
 
 
 def _listed(rows: list[Row], by: tuple[str, ...], column: str) -> dict[tuple[str, ...], list[Row]]:

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dashcam._fleet.ask import answers, comparing, questions, statistics, wording
 
@@ -162,6 +161,8 @@ class Sides(NamedTuple):
 def until_judged(both: Sides) -> tuple[int, Sides]:
     """What was known when the rollout was last judged, and the number of that judgement; 0: not yet. The
     rollout begins with the first sign of the after side; what has arrived says how long it has run."""
+    import pyarrow.compute as pc
+
     begin = min(row["first_utc"] for row in both.hosts_after.values())
     end = max(row["last_utc"] for hosts in (both.hosts_before, both.hosts_after) for row in hosts.values())
     number = statistics.judgements((end - begin).total_seconds())
@@ -176,8 +177,10 @@ def until_judged(both: Sides) -> tuple[int, Sides]:
 
 
 def _seen(side: Side) -> _Seen:
+    import pyarrow.compute as pc
+
     hosts: dict[str, dict[str, Row]] = {}
-    for row in questions.rows(questions.totals(side.all_)):
+    for row in questions.rows(questions.totals(questions.per_host(side.all_))):
         hosts.setdefault(row["service"], {})[row["host"]] = {name: row[name] for name in ("captures", "first_utc", "last_utc")}
     counted = questions.rows(side.observed)
     for row in counted:
@@ -189,6 +192,8 @@ def _seen(side: Side) -> _Seen:
 
 
 def _side(name: str, seen: _Seen) -> Row:
+    import pyarrow.compute as pc
+
     services = seen.hosts.values()
     return {
         "name": name, "services": sorted(seen.hosts), "hosts": len({host for hosts in services for host in hosts}),

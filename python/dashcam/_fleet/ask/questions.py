@@ -70,6 +70,8 @@ class Chosen(NamedTuple):
     """What belongs to captures may be there twice, and of captures that are not asked about."""
     keys: tuple[str, ...]
     """What a row has in common with its capture."""
+    rules: list[str]
+    """Versions of the rules by which the captures were judged, or more."""
     narrow: ir.Table | None
     """The captures with the columns that questions need, kept; None: not yet."""
 
@@ -81,14 +83,14 @@ def chosen(stored: Tables, engine: Engine) -> Chosen:
     if len(rules) <= 1 and _is_unique(narrow, narrow.capture_id):
         # Then the id names the capture: a constant costs less than a second column in every join.
         own = {name: table.filter(table.rules_version.isin(rules)) for name, table in _of_captures(stored)}
-        return Chosen(stored._replace(**own), ("capture_id",), narrow)
+        return Chosen(stored._replace(**own), ("capture_id",), rules, narrow)
     captures = stored.captures
     age = captures.rules_version.cases(*((version, i) for i, version in enumerate(rules)), else_=-1)
     ordered = captures.mutate(rules_age=age)
     # A capture grows once, when its sources are added: the whole file is used.
     nth = ibis.row_number().over(group_by="capture_id", order_by=[ibis.desc("rules_age"), ibis.desc("bytes"), "uri"])
     captures = ordered.mutate(nth=nth).filter(lambda t: t.nth == 0).drop("nth", "rules_age")
-    return Chosen(stored._replace(captures=captures), ("capture_id", "rules_version"), None)
+    return Chosen(stored._replace(captures=captures), ("capture_id", "rules_version"), rules, None)
 
 
 def once(found: Chosen) -> Tables:
@@ -183,6 +185,12 @@ CAPTURES_KEPT = ("capture_id", "day", "service", "version", "environment", "regi
                  "first_slow_utc", "slow_requests", "excess_ns", "rules_version", "is_damaged")
 FINDINGS_KEPT = ("rank", "service", "fingerprint", "cause", "is_confirmed", "first_utc", "last_utc", "request")
 OF_CAPTURE = ("capture_id", "rules_version", "day", "version", "environment", "region", "host", "captured_utc")
+# So much of the findings of groups that are shown.
+GROUPS_KEPT = ("capture", "capture_id", "rules_version", "day", "service", "version", "host", "rank", "fingerprint", "request", "is_confirmed",
+               "first_utc", "last_utc", "excess_ns", "weight_ns", "weight_slow", "seen_ns")
+# So much of a finding that is shown; others of its texts are not read.
+SHOWN = ("excess_ns", "confidence", "request", "cause", "place_function", "place_file", "place_line", "culprit_function", "culprit_file",
+         "culprit_line", "target", "summary", "advice")
 
 
 # So much of slow requests, of which there are millions.
@@ -205,23 +213,26 @@ def asked(chosen_: Chosen, engine: Engine) -> Asked:
                             own_seen_ns=is_alone.ifelse(joined.excess_ns, joined.shared_ns).cast("int64"))
     amounts, estimated = _estimated(chosen_, captures, amounts, keep)
     amounts = keep("asked_amounts", amounts)
-    findings = _priced(chosen_, amounts)
-    if not engine.is_once("findings"):
-        findings = keep("asked_findings", findings)
+    if engine.is_once("findings"):
+        # A row has its capture's own columns; an engine reads those that a question needs.
+        findings = _priced(chosen_, amounts, OF_CAPTURE)
+    else:
+        findings = keep("asked_findings", _priced(chosen_, amounts))
         # A capture has fewer findings than that.
         if not _is_unique(findings, findings.capture * 1000 + findings["rank"]):
             findings = keep("asked_findings_once", findings.distinct())
-    findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
+        findings = findings.join(captures.select("capture", *OF_CAPTURE), "capture")
     own = amounts.select("capture", "own_requests", "own_ns", "own_slow", seen_ns=amounts.own_seen_ns)
     captures = captures.join(own, "capture").drop("started_utc", "pid", "first_slow_utc")
     return Asked(chosen_, engine.named("asked_captures", captures), engine.named("asked_findings_of_captures", findings), engine, *estimated)
 
 
-def _priced(chosen_: Chosen, amounts: ir.Table) -> ir.Table:
-    """Findings with a name, and what each costs."""
+def _priced(chosen_: Chosen, amounts: ir.Table, more: tuple[str, ...] = ()) -> ir.Table:
+    """Findings with a name, what each costs, and more of their columns."""
     found = chosen_.tables.findings
     found = found.filter(found.cause != UNKNOWN).mutate(is_confirmed=(found.confidence == "confirmed").fill_null(False))
-    priced = found.select(*chosen_.keys, *FINDINGS_KEPT, "slow_requests", "excess_ns").join(amounts.drop("own_requests"), list(chosen_.keys))
+    columns = dict.fromkeys([*chosen_.keys, *FINDINGS_KEPT, "slow_requests", "excess_ns", *more])
+    priced = found.select(*columns).join(amounts.drop("own_requests"), list(chosen_.keys))
     part = priced.excess_ns.cast("float64") / priced.all_ns.nullif(0).cast("float64")
     part_slow = priced.slow_requests.cast("float64") / priced.all_slow.nullif(0).cast("float64")
     weights = {
@@ -229,7 +240,7 @@ def _priced(chosen_: Chosen, amounts: ir.Table) -> ir.Table:
         "seen_ns": (priced.own_seen_ns.cast("float64") * part).fill_null(0.0),
         "weight_slow": (priced.own_slow * part_slow).fill_null(0.0),
     }
-    return priced.mutate(**weights).select("capture", *FINDINGS_KEPT, "excess_ns", *weights)
+    return priced.mutate(**weights).select("capture", *FINDINGS_KEPT, "excess_ns", *weights, *more)
 
 
 def _estimated(
@@ -262,7 +273,7 @@ def _shared(chosen_: Chosen, may: ir.Table) -> ir.Table:
     its slow requests no other capture has more of, and their excess."""
     # What captures know is not read from the requests, which are many.
     keys = list(chosen_.keys)
-    found = _of(chosen_.tables.requests, may).select(*keys, "request_id", "duration_ns", "excess_ns").join(may, keys)
+    found = _of(chosen_.tables.requests, _named(may)).select(*keys, "request_id", "duration_ns", "excess_ns").join(may, keys)
     nth = ibis.row_number().over(
         group_by=[*PROCESS, "request_id"], order_by=[ibis.desc("duration_ns"), "captured_utc", "capture_id"])
     own = found.mutate(nth=nth).filter(lambda t: t.nth == 0)
@@ -273,16 +284,16 @@ def _shared(chosen_: Chosen, may: ir.Table) -> ir.Table:
 
 def _may_share(captures: ir.Table) -> ir.Table:
     """Captures of which a later one of the process has slow requests that began before the earlier
-    one was made; both."""
+    one was made; both. Those of one instant are in any order: if they share a request, both are
+    here in each. One that is here and shares nothing keeps all of its own."""
     # Rows are put in order by one number instead of the texts that name a process.
     process = captures.group_by(list(PROCESS)).agg(process=captures.capture.min())
     of_process = captures.left_join(process, list(PROCESS))
-    known = of_process.select("capture_id", "capture", "process", "captured_utc", "first_slow_utc")
-    order = ["captured_utc", "capture_id"]
-    after = ibis.window(group_by="process", order_by=order, following=(1, None))
-    earlier = known.captured_utc.lag().over(ibis.window(group_by="process", order_by=order))
+    known = of_process.select("capture", "process", "captured_utc", "first_slow_utc")
+    after = ibis.window(group_by="process", order_by="captured_utc", following=(1, None))
+    earlier = known.captured_utc.lag().over(ibis.window(group_by="process", order_by="captured_utc"))
     later = known.first_slow_utc.min().over(after)
-    is_shared = (known.first_slow_utc < earlier).fill_null(False) | (later <= known.captured_utc).fill_null(False)
+    is_shared = (known.first_slow_utc <= earlier).fill_null(False) | (later <= known.captured_utc).fill_null(False)
     shared = known.mutate(is_shared=is_shared).filter(lambda t: t.is_shared)
     return captures.semi_join(shared, "capture").select("capture_id", "rules_version", "capture", "day", "captured_utc", *PROCESS)
 
@@ -315,27 +326,38 @@ def within(all_: Asked, span: Span) -> Asked:
     return of_captures(all_, spanned(all_.captures, span))
 
 
-def totals(all_: Asked) -> ir.Table:
-    """For each service and host: captures, slow requests, excess; one row each."""
+def per_host(all_: Asked) -> ir.Table:
+    """What each version of a service captured on each host: all that `totals` and `versions` need, of
+    fewer rows than there are captures."""
     captures = all_.captures
-    return captures.group_by("service", "host").agg(
-        captures=captures.count(), slow_requests=captures.own_requests.sum().cast("int64"), excess_ns=captures.own_ns.sum().cast("float64"),
-        seen_ns=captures.seen_ns.sum().cast("float64"),
-        damaged=captures.is_damaged.cast("int64").sum().cast("int64"),
+    own_ns = captures.own_ns.sum().cast(captures.own_ns.type())
+    return captures.group_by("service", "version", "host").agg(
+        captures=captures.count(), slow_requests=captures.own_requests.sum().cast("int64"), own_ns=own_ns,
+        seen_ns=captures.seen_ns.sum().cast("int64"), damaged=captures.is_damaged.cast("int64").sum().cast("int64"),
         first_utc=captures.captured_utc.min(), last_utc=captures.captured_utc.max())
 
 
-def versions(all_: Asked) -> ir.Table:
-    """Captures of each version of each service."""
-    captures = all_.captures
-    return captures.group_by("service", "version").agg(
-        captures=captures.count(), hosts=captures.host.nunique(), first_utc=captures.captured_utc.min(),
-        last_utc=captures.captured_utc.max())
+def totals(hosts: ir.Table) -> ir.Table:
+    """For each service and host (of `per_host`): captures, slow requests, excess; one row each."""
+    return hosts.group_by("service", "host").agg(
+        captures=hosts.captures.sum().cast("int64"), slow_requests=hosts.slow_requests.sum().cast("int64"),
+        excess_ns=hosts.own_ns.sum().cast("float64"), seen_ns=hosts.seen_ns.sum().cast("float64"),
+        damaged=hosts.damaged.sum().cast("int64"), first_utc=hosts.first_utc.min(), last_utc=hosts.last_utc.max())
 
 
-def rules(all_: Asked) -> ir.Table:
-    """Versions of the rules that judged the captures."""
-    return all_.captures.select("rules_version").distinct()
+def versions(hosts: ir.Table) -> ir.Table:
+    """Captures of each version of each service, of `per_host`."""
+    return hosts.group_by("service", "version").agg(
+        captures=hosts.captures.sum().cast("int64"), hosts=hosts.host.nunique(), first_utc=hosts.first_utc.min(),
+        last_utc=hosts.last_utc.max())
+
+
+def rules(all_: Asked, captures: int) -> list[str]:
+    """Versions of the rules that judged the captures, of which there are so many."""
+    known = all_.chosen.rules
+    if len(known) > 1:
+        return sorted(row["rules_version"] for row in rows(all_.captures.select("rules_version").distinct()))
+    return known if captures else []
 
 
 def refused(all_: Asked) -> ir.Table:
@@ -382,24 +404,26 @@ def of_groups(all_: Asked, by: tuple[str, ...], groups: list[dict[str, Any]]) ->
         is_named = found[column].isin(sorted(values - {None}))
         # As it is, an engine reads only what may fulfil it: without a function around.
         found = found.filter(is_named | found[column].isnull() if None in values else is_named)
+    found = found.select(*dict.fromkeys([*by, *GROUPS_KEPT]))
     return all_._replace(findings=all_.engine.keep("asked_groups", found if groups else found.limit(0)))
 
 
 def worst(all_: Asked, by: tuple[str, ...]) -> ir.Table:
-    """The finding of each group that cost most, whole, with the file of its capture."""
+    """The finding of each group that cost most, as it is shown, with the file of its capture."""
     found = all_.findings
     largest = found.group_by(list(by)).agg(largest_ns=found.seen_ns.max())
     # Few are equal to the largest: only these are put in order. A missing value is a group, too.
     equal = found.join(largest, [found[name].identical_to(largest[name]) for name in by], rname="{name}_of_group")
     equal = equal.filter(equal.seen_ns == equal.largest_ns)
     nth = ibis.row_number().over(group_by=list(by), order_by=[ibis.desc("excess_ns"), "capture_id", "rank"])
-    return _whole(all_, equal.mutate(nth=nth).filter(lambda t: t.nth == 0))
+    return _shown(all_, equal.mutate(nth=nth).filter(lambda t: t.nth == 0), by)
 
 
 def listed(all_: Asked, most: int) -> ir.Table:
-    """The most expensive findings, whole, with the files of their captures."""
+    """The most expensive findings, as they are shown, with the files of their captures."""
     order = [ibis.desc("seen_ns"), "capture_id", "rank"]
-    return _whole(all_, all_.findings.order_by(order).limit(most)).order_by(order)
+    found = all_.findings.order_by(order).limit(most)
+    return _shown(all_, found, ("captured_utc", "host", "version")).order_by(order)
 
 
 def buckets(all_: Asked, by: str) -> ir.Table:
@@ -438,32 +462,34 @@ def incidents(all_: Asked) -> ir.Table:
     return found.mutate(interval=interval).group_by([*CAUSE, "host", "interval"]).agg(excess_ns=found.weight_ns.sum())
 
 
-def _whole(all_: Asked, found: ir.Table) -> ir.Table:
-    """Findings with all of their columns and the file of their capture."""
+def _shown(all_: Asked, found: ir.Table, more: tuple[str, ...]) -> ir.Table:
+    """Findings with the columns of `SHOWN` and these, and the file of their capture."""
     priced = all_.engine.keep("asked_priced", found.select("capture_id", "rules_version", "day", "service", "rank", "seen_ns"))
-    keys = list(all_.chosen.keys)
-    uris = _of(all_.tables.captures, priced).select(*keys, "uri")
-    whole = _of(all_.tables.findings, priced).join(priced.select(*keys, "rank", "seen_ns"), [*keys, "rank"])
-    return whole.join(uris, keys).distinct(on=["capture_id", "rank"], keep="first")
+    keys, named = list(all_.chosen.keys), _named(priced)
+    uris = _of(all_.tables.captures, named).select(*keys, "uri")
+    columns = dict.fromkeys([*keys, "capture_id", "rank", *SHOWN, *more])
+    shown = _of(all_.tables.findings, named).select(*columns).join(priced.select(*keys, "rank", "seen_ns"), [*keys, "rank"])
+    return shown.join(uris, keys).distinct(on=["capture_id", "rank"], keep="first")
 
 
-# So many captures are named in a query: engines then read little of the others. To join more costs
-# less: 0.22 s of CPU instead of 0.35 s for 708 captures of 350,000.
+# So many captures are named in a query, with their folders: engines then read little of the others.
+# To join more costs less: 0.22 s of CPU instead of 0.35 s for 708 captures of 350,000.
 NAMED_MAX = 64
-# So many folders are named beside them: files of others are not opened.
-FOLDERS_MAX = 64
 
 
-def _of(table: ir.Table, captures: ir.Table) -> ir.Table:
+def _named(captures: ir.Table) -> list[dict[str, Any]]:
+    """Id and folder of captures, one more than can be named at most."""
+    return rows(captures.select("capture_id", "day", "service").distinct().limit(NAMED_MAX + 1))
+
+
+def _of(table: ir.Table, named: list[dict[str, Any]]) -> ir.Table:
     """The rows of captures, and of others if these are many."""
-    named = captures.select("capture_id", "day", "service").distinct().limit(NAMED_MAX + 1).to_pyarrow().to_pylist()
     if not 0 < len(named) <= NAMED_MAX:
         return table
     table = table.filter(table.capture_id.isin(sorted({row["capture_id"] for row in named})))
-    folders = sorted({(row["day"], row["service"]) for row in named})
-    if len(folders) > FOLDERS_MAX:
-        return table
-    return table.filter(ibis.or_(*((table.day == day) & (table.service == service) for day, service in folders)))
+    # As one text: engines try a condition with each folder's name, and pairs of them take long.
+    folders = sorted({f"{row['day']}/{row['service']}" for row in named})
+    return table.filter((table.day.cast("string") + "/" + table.service).isin(folders))
 
 
 def rows(expression: Any) -> list[dict[str, Any]]:

@@ -10,23 +10,23 @@ What it promises: a query sees the fleet's tables and nothing else: no files, no
 extensions. A condition is one expression, and cannot be followed by a statement.
 """
 
+# Ibis has no types; what pyright infers from its source is wrong.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
-import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
+from ibis.backends.duckdb import Backend
 
 from dashcam._fleet.rows import schema, spooling
-from dashcam._fleet.tables import indexing, places, spilled, store
+from dashcam._fleet.tables import footers, indexing, places, spilled, store
 from dashcam._fleet.tables.engine import RAW, STORED, Engine, QueryError, Refusal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from ibis.backends.duckdb import Backend
 
 # Functions of Spark that questions use.
 MACROS = ("CREATE TEMP MACRO unix_micros(t) AS epoch_us(t)",)
@@ -54,7 +54,8 @@ class DuckDb(Engine):
 
     def __init__(self, source: indexing.Source) -> None:
         self.source = source
-        self.backend: Backend = ibis.duckdb.connect()
+        _Exact.register_options()
+        self.backend: Backend = _Exact().connect()
         self.connection: duckdb.DuckDBPyConnection = self.backend.con
         self.views: dict[str, str] = {}
         """What `view` named, for queries."""
@@ -67,15 +68,17 @@ class DuckDb(Engine):
         self.rows: dict[str, Any] = {}
         """What was named besides the tables, for queries."""
         tables = source.tables
-        if isinstance(tables, Path) and _is_small(tables):
+        files = {table.name: store.listed(tables.resolve(), table.name) for table in schema.TABLES} if isinstance(tables, Path) else {}
+        if isinstance(tables, Path) and sum(os.path.getsize(file) for found in files.values() for file in found) <= SMALL_BYTES:
             for table in schema.TABLES:
                 self.connection.register(STORED + table.name, store.read(tables, table.name).to_table())
         elif isinstance(tables, Path) and not SIGNS & set(str(tables.resolve())):
             self.connection.execute("SET allowed_directories = [?]", [f"{tables.resolve()}/"])
+            # What is kept has no order. With one, rows of many files are copied a second time.
+            self.connection.execute("SET preserve_insertion_order = false")
             for table in schema.TABLES:
-                files = store.listed(tables.resolve(), table.name)
-                _read(self.connection, tables.resolve(), table, files)
-                if len({os.path.dirname(file) for file in files}) == len(files):
+                _read(self.connection, table, files[table.name])
+                if len({os.path.dirname(file) for file in files[table.name]}) == len(files[table.name]):
                     self.once.add(table.name)
         else:
             _register(self.connection, tables)
@@ -89,7 +92,7 @@ class DuckDb(Engine):
 
     def view(self, name: str, expression: ir.Table, condition: str | None = None) -> ir.Table:
         behind = f" WHERE ({condition})" if condition else ""
-        query = f"SELECT * FROM ({ibis.to_sql(expression, dialect='duckdb')}){behind}"
+        query = f"SELECT * FROM ({self.backend.compile(expression)}){behind}"
         try:
             if len(self.connection.extract_statements(query)) != 1:
                 raise QueryError(f"found {condition!r}, wanted a condition, like \"version = '4.2'\"")
@@ -101,12 +104,11 @@ class DuckDb(Engine):
             raise QueryError(str(error)) from None
 
     def named(self, name: str, expression: ir.Table) -> ir.Table:
-        self.connection.execute(_view(name, ibis.to_sql(expression, dialect="duckdb")))
+        self.connection.execute(_view(name, self.backend.compile(expression)))
         return self.backend.table(name)
 
     def keep(self, name: str, expression: ir.Table) -> ir.Table:
-        query = ibis.to_sql(expression, dialect="duckdb")
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self.backend.compile(expression)}")
         return self.backend.table(name)
 
     def numbered(self, name: str, kept: ir.Table, column: str, key: str) -> ir.Table:
@@ -178,13 +180,18 @@ class DuckDb(Engine):
                     raise QueryError(str(error)) from None
 
 
+class _Exact(Backend):  # type: ignore[misc]
+    """Ibis's backend for DuckDB, with rows by Arrow alone: Ibis loads pandas for them."""
+
+    def to_pyarrow(self, expr: ir.Expr, /, *, params: Any = None, limit: Any = None, **options: Any) -> pa.Table:
+        """The rows of an expression."""
+        self._run_pre_execute_hooks(expr)
+        found = self.con.sql(self.compile(expr.as_table(), params=params, limit=limit, **options)).to_arrow_table()
+        return expr.__pyarrow_result__(found)
+
+
 def _view(name: str, query: str) -> str:
     return f"CREATE OR REPLACE TEMP VIEW {name} AS {query}"
-
-
-def _is_small(folder: Path) -> bool:
-    files = (file for table in schema.TABLES for file in store.listed(folder, table.name))
-    return sum(map(os.path.getsize, files)) <= SMALL_BYTES
 
 
 def _register(connection: duckdb.DuckDBPyConnection, tables: places.Place) -> None:
@@ -193,27 +200,35 @@ def _register(connection: duckdb.DuckDBPyConnection, tables: places.Place) -> No
         connection.register(STORED + table.name, store.read(tables, table.name))
 
 
-def _read(connection: duckdb.DuckDBPyConnection, folder: Path, table: schema.Table, files: list[str]) -> None:
+def _read(connection: duckdb.DuckDBPyConnection, table: schema.Table, files: list[str]) -> None:
     """A table whose files DuckDB reads: at half of the cost. Columns that no file has are NULL;
     without files it has no rows."""
     if not files:
-        connection.register(STORED + table.name, store.read(folder, table.name))
+        nothing = ", ".join(f"CAST(NULL AS {TYPES[column.type]}) AS {_quoted(column.name)}" for column in _columns(table))
+        connection.execute(_view(STORED + table.name, f"SELECT {nothing} WHERE FALSE"))
         return
-    quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    each = "SELECT file_name, list(name) AS names, list(type) AS types FROM parquet_schema([" + quoted + "]) GROUP BY file_name"
-    kinds = connection.execute(f"SELECT DISTINCT names, types FROM ({each})").fetchall()
-    has = {name for names, _ in kinds for name in names}
+    kinds = footers.kinds(files)
+    has = {name for (name,) in connection.execute(f"SELECT DISTINCT name FROM parquet_schema({_listed(kinds)})").fetchall()}
     # Files of one kind are opened when they are read; others, for each question.
-    options = f"union_by_name = {len(kinds) > 1}, hive_partitioning = false"
-    folders = () if table is schema.REFUSED else schema.FOLDERS
-    if folders:
-        types = ", ".join(f"{column.name}: {TYPES[column.type]}" for column in folders)
-        options = f"union_by_name = {len(kinds) > 1}, hive_partitioning = true, hive_types = {{{types}}}"
-        has.update(column.name for column in folders)
-    found = f"read_parquet([{quoted}], {options})"
+    by_name = f"union_by_name = {len(kinds) > 1}"
+    options = f"{by_name}, hive_partitioning = false"
+    if table is not schema.REFUSED:
+        types = ", ".join(f"{column.name}: {TYPES[column.type]}" for column in schema.FOLDERS)
+        options = f"{by_name}, hive_partitioning = true, hive_types = {{{types}}}"
+        has.update(column.name for column in schema.FOLDERS)
+    found = f"read_parquet({_listed(files)}, {options})"
     columns = ", ".join(f"CAST({_quoted(column.name) if column.name in has else 'NULL'} AS {TYPES[column.type]}) AS {_quoted(column.name)}"
-                        for column in table.columns + folders)
+                        for column in _columns(table))
     connection.execute(_view(STORED + table.name, f"SELECT {columns} FROM {found}"))
+
+
+def _columns(table: schema.Table) -> tuple[schema.Column, ...]:
+    """The columns of a table as it is stored."""
+    return table.columns + (() if table is schema.REFUSED else schema.FOLDERS)
+
+
+def _listed(files: list[str]) -> str:
+    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
 
 
 def _quoted(name: str) -> str:

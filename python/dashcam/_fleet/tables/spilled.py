@@ -16,14 +16,15 @@ import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from dashcam._fleet.rows import spooling
 from dashcam._fleet.tables.engine import Refusal
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 # A row group is written when it has so much. Captures have some hundred rows of 100 bytes each.
 GROUP_BYTES = 16 << 20
@@ -59,6 +60,8 @@ class Spill:
 
     def read(self, table: str) -> ds.Dataset:
         """The rows of a table."""
+        import pyarrow.dataset as ds
+
         return ds.dataset(str(self._path(table)), format="parquet")
 
     def close(self) -> None:
@@ -73,6 +76,8 @@ class _File(contextlib.AbstractContextManager["_File"]):
     """A table's file while it is written, in row groups of many captures."""
 
     def __init__(self, path: Path, table: str) -> None:
+        import pyarrow.parquet as pq
+
         self.schema = spooling.arrow(table)
         self.writer = pq.ParquetWriter(str(path), self.schema, compression="zstd")
         self.pending: list[pa.RecordBatch] = []

@@ -28,15 +28,17 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from dashcam._fleet.rows import schema
 from dashcam._fleet.tables import places
+
+# Of pyarrow each function loads what it needs: datasets load pandas, in a quarter of a second.
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 # Rows of a row group: small enough for readers in parallel.
 GROUP_ROWS = 128 * 1024
@@ -78,6 +80,8 @@ def _escaped(text: str) -> str:
 
 def encoded(rows: pa.Table) -> tuple[str, bytes]:
     """A file of rows, and its name: a hash of it."""
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", row_group_size=GROUP_ROWS, coerce_timestamps="us")
     data = sink.getvalue().to_pybytes()
@@ -86,6 +90,8 @@ def encoded(rows: pa.Table) -> tuple[str, bytes]:
 
 def read(folder: places.Place, name: str) -> ds.Dataset:
     """A table as a dataset; without files it has no rows."""
+    import pyarrow.dataset as ds
+
     table = schema.named(name)
     whole = schema.arrow(table, folders=True)
     if isinstance(folder, Path):
@@ -102,7 +108,7 @@ def read(folder: places.Place, name: str) -> ds.Dataset:
 
 def listed(folder: Path, name: str) -> list[str]:
     """The files of a table, in order."""
-    return sorted(map(str, (folder / name).rglob("*.parquet")))
+    return sorted(os.path.join(part, file) for part, _, files in os.walk(folder / name) for file in files if file.endswith(".parquet"))
 
 
 def known(folder: Path) -> set[tuple[str, int]]:
@@ -122,6 +128,8 @@ def counted(folder: Path) -> set[tuple[str, int]]:
 
 def lines(folder: Path, uris: list[str]) -> set[tuple[str, datetime.datetime, int]]:
     """The lines of these logs that are in the tables: `run`, `from_utc`, `number`."""
+    import pyarrow.dataset as ds
+
     key = ["run", "from_utc", "number"]
     found = read(folder, schema.ROLLUPS.name).to_table(columns=key, filter=ds.field("uri").isin(uris)).group_by(key).aggregate([])
     return set(zip(*(found[column].to_pylist() for column in key)))
@@ -129,6 +137,8 @@ def lines(folder: Path, uris: list[str]) -> set[tuple[str, datetime.datetime, in
 
 def _divided(table: schema.Table, rows: pa.Table) -> Iterable[tuple[str, pa.Table]]:
     """The rows by folder of the layout."""
+    import pyarrow.compute as pc
+
     if rows.num_rows == 0:
         return
     ordered = once(rows, table)
