@@ -102,8 +102,19 @@ def test_captures_that_are_not_here_are_counted(folder: Path) -> None:
 def test_the_command_says_how_many_captures_were_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["sql", "--jobs", "1", str(folder), ONLY_SLEEP, "--csv"]) == 0
     assert capsys.readouterr() == ("count_star()\n3\n", "dashcam: fleet: raw.causes: 3 of 3 captures were read\n")
-    assert command.main(["sql", "--jobs", "1", str(folder), "select * from raw.nothing"]) == 2
-    assert "nothing" in capsys.readouterr().err
+    assert command.main(["sql", "--jobs", "1", str(folder), "select * from raw.gc join raw.nothing using (capture_id)"]) == 2
+    # No capture was read before.
+    assert capsys.readouterr().err == f"dashcam: fleet: raw: found raw.nothing, wanted one of {', '.join(spooling.names())}\n"
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+def test_a_table_that_captures_have_not_is_found_before_they_are_read(dialect: str) -> None:
+    assert raw.named("select * from raw.waits w join RAW . gc using (capture_id), raw.waits", dialect) == ["gc", "waits"]
+    with pytest.raises(ValueError, match=r"found raw.wait, wanted one of capture, requests, .*\bwaits\b"):
+        raw.named("select * from raw.gc, raw.wait", dialect)
+    # Others' own names, texts and comments.
+    for query in ("select raw.wait from captures raw", "select x.raw.wait from x.raw", "select 'raw.wait' -- raw.wait", "select 'open"):
+        assert raw.named(query, dialect) == []
 
 
 # Query -> the same for an engine whose views have no schema.

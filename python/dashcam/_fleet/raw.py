@@ -74,8 +74,14 @@ def note(tables: list[str], found: Chosen, refused: int) -> str:
 
 
 def named(query: str, dialect: str) -> list[str]:
-    """The tables of captures that a query names."""
-    return sorted({name for _, name in _places(_tokens(query, dialect))})
+    """The tables of captures that a query names. Raises ValueError if it names one that captures have
+    not: then none is read."""
+    known = spooling.names()
+    found = sorted({name for _, name in _places(_tokens(query, dialect))})
+    for name in found:
+        if name not in known:
+            raise ValueError(f"{SCHEMA}: found {SCHEMA}.{name}, wanted one of {', '.join(known)}")
+    return found
 
 
 def renamed(query: str, dialect: str) -> str:
@@ -105,7 +111,6 @@ def _tokens(query: str, dialect: str) -> list[Token]:
 
 def _places(tokens: list[Token]) -> list[tuple[int, str]]:
     """Where `raw . NAME` begins, and the name."""
-    known = set(spooling.names())
     words = [token.text.lower() for token in tokens]
     dots = [token.token_type == TokenType.DOT for token in tokens]
     found = [at for at, word in enumerate(words[:-2]) if word == SCHEMA and dots[at + 1] and not (at and dots[at - 1])
@@ -113,4 +118,4 @@ def _places(tokens: list[Token]) -> list[tuple[int, str]]:
     # Somebody's own table or alias, if it is ever used alone.
     if any(word == SCHEMA and at not in found for at, word in enumerate(words) if tokens[at].token_type != TokenType.STRING):
         return []
-    return [(at, words[at + 2]) for at in found if words[at + 2] in known]
+    return [(at, words[at + 2]) for at in found]
