@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow as pa  # noqa: E402
 from dashcam._fleet import command, raw  # noqa: E402
 from dashcam._fleet.fleet import Fleet  # noqa: E402
 from dashcam._fleet.rows import children, spooling  # noqa: E402
+from dashcam._fleet.tables import spilled  # noqa: E402
 from test_fleet_rows_of_a_capture import golden  # noqa: E402
 
 import dashcam  # noqa: E402
@@ -83,6 +86,23 @@ def test_a_capture_that_takes_too_much_is_refused_and_leaves_nothing(folder: Pat
     [large] = spooling.spooled([captured], ["waits"], spool, limits=children.Limits(memory=1 << 20))
     assert late.why == "was not read in 0 s of CPU time" and large.why is not None and "memory" in large.why
     assert list(spool.iterdir()) == []
+
+
+def test_a_killed_process_leaves_its_folder_to_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = ("import os, signal, sys; from dashcam._fleet.tables import spilled; spill = spilled.Spill()\n"
+            "open(os.path.join(spill.folder.name, 'waits.parquet'), 'wb').write(b'rows'); os.kill(os.getpid(), signal.SIGKILL)")
+    subprocess.run([sys.executable, "-c", code], check=False, env=os.environ | {"TMPDIR": str(tmp_path)})
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(spilled.PREFIX) and (left / "waits.parquet").exists()
+    # Somebody else's of the same name, without the file that is locked.
+    (tmp_path / f"{spilled.PREFIX}other").mkdir()
+    first = spilled.Spill()
+    second = spilled.Spill()
+    assert not left.exists() and Path(first.folder.name).exists() and len(list(tmp_path.iterdir())) == 3
+    first.close()
+    second.close()
+    assert [path.name for path in tmp_path.iterdir()] == [f"{spilled.PREFIX}other"]
 
 
 def test_captures_that_are_not_here_are_counted(folder: Path) -> None:
