@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,20 +14,28 @@ from cells import differing
 from cluster import Cluster
 from conftest import Both
 from dashcam._fleet.fleet import Fleet
+from dashcam._fleet.rows import spooling
 from dashcam._fleet.tables import indexing
 from planted import ROOT
 
-# All types of columns, names of code, and the largest ones.
-TABLES = ("capture", "requests", "waits", "samples", "frames", "vitals", "states", "causes")
 HOSTS = 12
+# They have rows in the tables in which simulated captures have none: spans, tasks, collections.
+GOLDEN = ("gevent_block", "field-ledger-actor", "subprocess-wait-run-off")
+# Links of spans: none of these captures has one.
+EMPTY = ("links",)
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory, spark: Cluster) -> Iterator[Both]:
-    """Captures of simulated hosts, one of which was cut off after its rows were written."""
+    """Captures of simulated hosts and of real programs, one of which was cut off after its rows were
+    written."""
     folder = tmp_path_factory.mktemp("simulated")
     command = [ROOT / "target" / "debug" / "dashcam-sim", "fleet", "--seed", "7", "--hosts", str(HOSTS), "--out", folder]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for name in GOLDEN:
+        data = gzip.decompress((ROOT / "tests" / "captures" / f"{name}.dashcam.gz").read_bytes())
+        # Behind the simulated ones, of which one is damaged.
+        (folder / f"z-{name}.dashcam").write_bytes(data)
     indexing.index(folder, folder / indexing.INSIDE)
     [first, *_] = sorted(folder.rglob("*.dashcam"))
     # Of the same size: it is not new.
@@ -43,12 +52,14 @@ def answer(fleet: Fleet, query: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", spooling.names())
 def test_a_table_of_captures_has_the_same_rows(simulated: Both, table: str) -> None:
     query = f"select * from raw.{table}"
+    own = simulated.duckdb.raw(table)
+    assert simulated.spark.raw(table).columns == own.columns
     compared, wrong = differing(answer(simulated.spark, query), answer(simulated.duckdb, query))
     print(f"raw.{table}: {compared} cells")
-    assert compared > 20 and not wrong, wrong[:20]
+    assert (compared > len(own.columns) or table in EMPTY) and not wrong, wrong[:20]
     assert simulated.spark.notes[-1] == simulated.duckdb.notes[-1]
 
 
