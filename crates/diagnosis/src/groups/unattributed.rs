@@ -97,9 +97,8 @@ pub(crate) fn join_main<'c>(
         let sum = sums.get(spot).copied().unwrap_or_default();
         g.culprit.is_some() && own > 0.0 && own >= thresholds::main_part() * sum
     };
-    let is_main_at = |g: &Group<'_>, spot: &Option<Function>| {
-        spot.as_ref().is_some_and(|spot| is_main(g, spot))
-    };
+    let is_main_at =
+        |g: &Group<'_>, spot: &Option<Function>| spot.as_ref().is_some_and(|spot| is_main(g, spot));
     let (others, mut kept): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|g| joins(g) && !is_main_at(g, &function(&g.place)));
     for group in others {
