@@ -9,6 +9,7 @@
 //! What it promises: what cannot be read is missing, and nothing is waited for. What is missing on
 //! purpose: unix sockets' peers.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub struct Process {
     pid: u32,
     subject: Subject,
     threads: Vec<Numbers>,
+    /// By the number that the process sees.
+    names: HashMap<u32, String>,
 }
 
 /// The numbers of a thread.
@@ -41,7 +44,7 @@ impl Process {
         let folder = PathBuf::from("/proc/self");
         let pid = std::process::id();
         let threads = numbers(&folder, pid)?;
-        Ok(Process { folder, pid, subject: Subject::Own, threads })
+        Ok(Process { folder, pid, subject: Subject::Own, threads, names: HashMap::new() })
     }
 
     /// The process of number `pid`; `own_pid` is its number as it sees itself. Errors: it has
@@ -51,7 +54,14 @@ impl Process {
         let threads = numbers(&folder, pid)?;
         let own = threads.iter().map(|thread| thread.own).collect();
         let subject = Subject::Other { pid: own_pid, threads: own };
-        Ok(Process { folder, pid, subject, threads })
+        Ok(Process { folder, pid, subject, threads, names: HashMap::new() })
+    }
+
+    /// The same with names that the program gave its threads, by their number as it sees them: they
+    /// are shown instead of the kernel's.
+    #[must_use]
+    pub fn named(self, names: HashMap<u32, String>) -> Process {
+        Process { names, ..self }
     }
 
     /// Its number, as it is seen here.
@@ -74,8 +84,12 @@ impl Process {
         self.threads.iter().find(|thread| thread.own == own).map_or(own, |thread| thread.here)
     }
 
-    /// The kernel's name of a thread.
-    pub(crate) fn name(&self, tid: u32) -> Option<String> {
+    /// The name that the program gave a thread, else the kernel's.
+    pub(crate) fn name(&self, thread: Numbers) -> Option<String> {
+        if let Some(name) = self.names.get(&thread.own) {
+            return Some(name.clone());
+        }
+        let tid = thread.here;
         let name = fs::read(self.folder.join(format!("task/{tid}/comm"))).ok()?;
         Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
     }
@@ -179,6 +193,10 @@ mod tests {
         let own = Process::own().expect("it runs");
         assert_eq!(own.threads()[0], Numbers { here: own.pid(), own: own.pid() });
         assert!(own.state(own.pid()).is_some());
+        let main = own.threads()[0];
+        assert!(own.name(main).is_some_and(|name| name != "worker-1"), "the kernel's");
+        let named = own.named(HashMap::from([(main.own, "worker-1".to_owned())]));
+        assert_eq!(named.name(main).as_deref(), Some("worker-1"));
         assert!(Process::other(u32::MAX, 1).is_err());
     }
 }

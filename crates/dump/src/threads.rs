@@ -185,7 +185,7 @@ impl Thread {
     fn read(process: &Process, numbers: Numbers) -> Option<Thread> {
         let (state, call) = process.state(numbers.here)?;
         Some(Thread {
-            name: process.name(numbers.here)?,
+            name: process.name(numbers)?,
             numbers,
             state,
             call,
