@@ -23,6 +23,14 @@ use crate::timeline::{self, overlap_ns, slice_between, Late, Segment, State};
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
 
+/// Begin of the names of dashcam's own threads.
+const OWN_THREADS: &str = "dashcam-";
+
+/// Whether it is a thread of dashcam's own, which serves nobody.
+pub fn is_of_the_recorder(capture: &Capture, tid: u32) -> bool {
+    capture.thread_name(tid).is_some_and(|name| name.starts_with(OWN_THREADS))
+}
+
 /// A capture and what was found out about it so far.
 pub struct Index<'c> {
     /// The capture.
@@ -36,6 +44,8 @@ pub struct Index<'c> {
     pub forks: Vec<&'c SpanRow>,
     /// The threads of which there are samples, by id: the capture's map has no order.
     pub threads: Vec<u32>,
+    /// Those of them that are the program's: none of the recorder's own.
+    program: Vec<u32>,
     /// Threads that run requests on an event loop.
     pub(crate) loops: HashSet<u32>,
     /// The last time each loop was found busy without a break: its begin and end, and how long that
@@ -76,6 +86,8 @@ impl<'c> Index<'c> {
         let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
         let mut threads: Vec<u32> = capture.samples.keys().copied().collect();
         threads.sort_unstable();
+        let mut program = threads.clone();
+        program.retain(|tid| !is_of_the_recorder(capture, *tid));
         let gc_ns = capture.gcs.iter().map(|g| g.end_ns.saturating_sub(g.begin_ns));
         Index {
             capture,
@@ -83,6 +95,7 @@ impl<'c> Index<'c> {
             gaps: Gap::all(capture),
             forks,
             threads,
+            program,
             loops: on_loop.map(|r| r.tid).collect(),
             busy: RefCell::default(),
             late: RefCell::default(),
@@ -160,9 +173,9 @@ impl<'c> Index<'c> {
         self.ns_of(tid, times, |s| s.state == State::Run)
     }
 
-    /// The threads but for one.
+    /// The program's threads but for one. The recorder's own have nothing that these wait for.
     pub fn others(&self, not: u32) -> impl Iterator<Item = u32> + use<'_, 'c> {
-        self.threads.iter().copied().filter(move |tid| *tid != not)
+        self.program.iter().copied().filter(move |tid| *tid != not)
     }
 
     /// The samples of `tid` in `[from, to)`.

@@ -326,8 +326,7 @@ fn through_start<'c>(
     out.push(claimed(cx, lay, segment));
 }
 
-/// The one thread without a request that waits for connections around the wait, but hardly in it,
-/// none of the recorder's own;
+/// The one thread without a request that waits for connections around the wait, but hardly in it;
 /// or the main thread while it still loads the program, whether it is seen to wait for any later or
 /// not.
 fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
@@ -361,10 +360,7 @@ fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u3
         });
         tid == cx.capture.meta.pid && loading * 2 > all
     };
-    let able = |tid: &u32| {
-        let ours = threads::is_of_the_recorder(cx, *tid);
-        !ours && (usually(*tid) || loads(*tid)) && kept(*tid) && !works(*tid)
-    };
+    let able = |tid: &u32| (usually(*tid) || loads(*tid)) && kept(*tid) && !works(*tid);
     let mut able = others.filter(able);
     let first = able.next()?;
     able.next().is_none().then_some(first)

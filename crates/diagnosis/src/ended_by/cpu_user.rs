@@ -17,7 +17,8 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     if segment.ns() < thresholds::turn_ns() {
         return None;
     }
-    let others = cx.others(segment.tid);
+    // The recorder's threads use a CPU as any others do.
+    let others = cx.threads.iter().copied().filter(|tid| *tid != segment.tid);
     let all: Vec<(u64, u32)> = others.map(|tid| (cx.ran_ns(tid, (from, to)), tid)).collect();
     let sum = all.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
     let (_, tid) = all.iter().copied().max()?;

@@ -14,14 +14,6 @@ pub fn ran_in(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
     timeline.iter().any(|s| s.state == State::Run)
 }
 
-/// Begin of the names of dashcam's own threads.
-const OWN_THREADS: &str = "dashcam-";
-
-/// Whether it is a thread of dashcam's own, which serves nobody.
-pub fn is_of_the_recorder(cx: &Context<'_>, tid: u32) -> bool {
-    cx.capture.thread_name(tid).is_some_and(|name| name.starts_with(OWN_THREADS))
-}
-
 /// When anything was first recorded of `tid` by samples and switches.
 pub fn first_seen(cx: &Context<'_>, tid: u32) -> Option<u64> {
     let seen = cx.capture.samples.get(&tid).and_then(|s| s.first()).map(|s| s.t_ns);

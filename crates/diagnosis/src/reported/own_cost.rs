@@ -5,13 +5,13 @@
 //! is missing on purpose: what recording takes within the program's own threads, and the kernel's
 //! part in it.
 
+use analysis::index::is_of_the_recorder;
 use analysis::requests::Judged;
 use analysis::timeline::overlap_ns;
 use capture::read::Capture;
 use format::metric::Numbers;
 
 use crate::context::Context;
-use crate::facts::threads;
 
 const CPU_SECONDS: &str = "dashcam.sampler.cpu_seconds";
 
@@ -26,7 +26,7 @@ pub fn mean_ms(cx: &Context<'_>, slow: &[Judged<'_>]) -> Option<f64> {
 /// nothing is known.
 fn ran_ns(cx: &Context<'_>, slow: &[Judged<'_>]) -> u64 {
     let off_cpu = cx.capture.off_cpu.iter();
-    let threads = off_cpu.filter(|(tid, _)| threads::is_of_the_recorder(cx, **tid));
+    let threads = off_cpu.filter(|(tid, _)| is_of_the_recorder(cx.capture, **tid));
     let runs = threads.flat_map(|(_, off)| off.windows(2).map(|w| (w[0].in_ns, w[1].out_ns)));
     let inside = |(from, to): (u64, u64)| -> u64 {
         let part = |r: &Judged<'_>| overlap_ns((from, to), (r.row.begin_ns, r.end_ns));

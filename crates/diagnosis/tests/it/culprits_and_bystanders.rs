@@ -110,6 +110,18 @@ fn a_main_thread_knows_no_lock_because_its_module_is_under_everything_it_does() 
 }
 
 #[test]
+fn a_thread_of_the_recorder_holds_nothing_of_the_programs() {
+    let named = |thread: &str| {
+        let mut made = lock(3);
+        made.threads.push(made::thread(1, thread));
+        let verdict = diagnose(&made, |_| 300 * MS);
+        verdict.findings[0].culprit.as_ref().map(|c| c.function.clone())
+    };
+    assert_eq!(named("worker").as_deref(), Some("slow_job"));
+    assert_eq!(named("dashcam-sampler"), None);
+}
+
+#[test]
 fn a_thread_at_the_waiters_place_is_a_fellow_waiter() {
     let mut made = lock(3);
     // It was at the waiter's place at first, and in slow_job for most of the wait.
