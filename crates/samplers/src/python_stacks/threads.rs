@@ -403,9 +403,10 @@ fn thread_structure(mem: &Reader, address: usize) -> [u8; 2048] {
 }
 
 fn places_of_own_id(mem: &Reader) -> Vec<usize> {
-    // SAFETY: both calls only return a number; they take and touch nothing. The number from
-    // pthread_self is used as an address for the guarded reader alone.
-    let (own, tid) = unsafe { (libc::pthread_self() as usize, libc::gettid()) };
+    let tid = sys::thread::tid() as i32;
+    // SAFETY: the call only returns a number; it takes and touches nothing. The number is used as
+    // an address for the guarded reader alone.
+    let own = unsafe { libc::pthread_self() as usize };
     let bytes = thread_structure(mem, own);
     (0..bytes.len()).step_by(4).filter(|place| int_at(&bytes, *place) == tid).collect()
 }

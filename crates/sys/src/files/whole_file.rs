@@ -154,13 +154,15 @@ pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
     }
 }
 
-/// renameat2(2).
+/// renameat2(2), by number: older C libraries (glibc 2.17) have no function for it.
 pub(crate) fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     let from = CString::new(from.as_os_str().as_bytes())?;
     let to = CString::new(to.as_os_str().as_bytes())?;
     let at = libc::AT_FDCWD;
     // SAFETY: both texts are C strings that live until the call is over.
-    match unsafe { libc::renameat2(at, from.as_ptr(), at, to.as_ptr(), flags) } {
+    let renamed =
+        unsafe { libc::syscall(libc::SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), flags) };
+    match renamed {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -5,8 +5,11 @@
 /// be guessed. Never 0. One system call.
 pub fn number() -> u64 {
     let mut bytes = [0u8; 8];
+    // By number: older C libraries (glibc 2.17) have no function for it.
     // SAFETY: the call writes at most the 8 bytes it is given.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), 8, libc::GRND_NONBLOCK) };
+    let got = unsafe {
+        libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), libc::GRND_NONBLOCK)
+    };
     match (got, u64::from_ne_bytes(bytes)) {
         (8, number) if number != 0 => number,
         _ => without_the_kernel(),
