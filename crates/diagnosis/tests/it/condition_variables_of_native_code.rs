@@ -104,7 +104,7 @@ fn threads_of_the_package_that_waits_do_what_it_waits_for() {
     assert_eq!(culprit.as_deref(), Some("main.rs:44 region()"), "{}", to_text(&verdict));
     let text = to_text(&verdict);
     assert!(text.contains("a thread of the library was at work meanwhile"), "{text}");
-    // Others that compute work for nobody who waits here.
+    // Others compute too, for none of the waits here.
     for outer in [("main", OWN, 3), ("run", &*format!("{CARGO}/other-1.0.0/src/lib.rs"), 9)] {
         let made = in_package(outer);
         let verdict = judge(&made);
