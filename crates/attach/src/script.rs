@@ -10,15 +10,18 @@
 //!                                   answer.json   whether the recorder started, and its figures
 //! ```
 //!
-//! What it promises: no other user can read or replace the script. The folder is removed when it is
-//! dropped; that of a command that was killed, by a later one. What is missing on purpose: an
-//! exception that the program's own signal handler raises while the text runs (some 0.1 ms) ends
-//! there; only KeyboardInterrupt is passed on.
+//! What it promises: no other user can read or replace the script. The process's user owns what is
+//! above the folder, and may put links there while root works in it: each folder is opened from the
+//! one above it, no link is followed, and from then on the open folder is used (`Folder`). The
+//! folder is removed when it is dropped; that of a command that was killed, by a later one. What is
+//! missing on purpose: an exception that the program's own signal handler raises while the text
+//! runs (some 0.1 ms) ends there; only KeyboardInterrupt is passed on.
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{chown, DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{fchown, DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -48,12 +51,42 @@ pub struct Arguments<'a> {
     pub tree: bool,
 }
 
+/// A folder that stays the one that was opened, whatever happens to its name, also when the process
+/// that it was reached through has ended.
+struct Folder(fs::File);
+
+impl Folder {
+    /// The root of a process.
+    fn root(target: &Target) -> io::Result<Folder> {
+        // The link in /proc is the kernel's, and is followed.
+        Folder::open(&target.folder.join("root"), 0)
+    }
+
+    /// A folder in it.
+    fn below(&self, name: &Path) -> io::Result<Folder> {
+        Folder::open(&self.path(name), libc::O_NOFOLLOW)
+    }
+
+    fn open(path: &Path, flags: i32) -> io::Result<Folder> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY | flags);
+        options.open(path).map(Folder)
+    }
+
+    /// A path of what is in it, for this process.
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string()).join(name)
+    }
+}
+
 /// A script in the file system of a process.
 pub struct Script {
     /// Its folder as the process sees it.
     inside: String,
-    /// The same from outside.
-    outside: PathBuf,
+    /// What that is in, its name there, and the folder itself.
+    place: Folder,
+    name: String,
+    folder: Folder,
 }
 
 impl Script {
@@ -77,31 +110,40 @@ impl Script {
     }
 
     fn lay_in(target: &Target, folder: &str, arguments: &Arguments<'_>) -> io::Result<Script> {
-        let place = target.outside(Path::new(folder));
-        // A link would be followed in the file system of this process.
-        if !fs::symlink_metadata(&place)?.is_dir() {
-            return Err(io::Error::other("is not a folder"));
-        }
-        tidy(&place);
-        // By /proc a folder cannot be removed any more once the process has ended. A service may
-        // have a /tmp of its own below the same root (systemd's PrivateTmp).
-        let node = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-        let place = match node(&place) == node(Path::new(folder)) {
-            true => PathBuf::from(folder),
-            false => place,
-        };
+        let place = Path::new(folder).components().try_fold(
+            Folder::root(target)?,
+            |above, part| match part {
+                Component::RootDir => Ok(above),
+                Component::Normal(name) => above.below(name.as_ref()),
+                _ => Err(io::Error::other("is no plain path")),
+            },
+        )?;
+        tidy(&place.path(""));
         let name = format!("{NAME}{:012x}", sys::random::number() >> 16);
-        let script = Script { inside: format!("{folder}/{name}"), outside: place.join(name) };
-        fs::DirBuilder::new().mode(0o700).create(&script.outside)?;
-        let path = script.outside.join("script.py");
+        fs::DirBuilder::new().mode(0o700).create(place.path(&name))?;
+        let made = place.below(name.as_ref());
+        let script = match made {
+            Ok(made) => Script { inside: format!("{folder}/{name}"), place, name, folder: made },
+            Err(error) => {
+                let _ = fs::remove_dir(place.path(&name));
+                return Err(error);
+            }
+        };
+        // Somebody may have put another folder of ours in its place, to be given it.
+        if fs::read_dir(script.folder.path(""))?.next().is_some() {
+            return Err(io::Error::other("the new folder was replaced"));
+        }
         let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o400).open(&path)?;
+        options.write(true).create_new(true).mode(0o400);
+        let mut file = options.open(script.folder.path("script.py"))?;
         file.write_all(script.source(target, arguments).as_bytes())?;
         let user = target.user();
         if user != sys::local::own_uid() {
             let group = target.groups.first().copied();
-            chown(&path, Some(user), group)?;
-            chown(&script.outside, Some(user), group)?;
+            fchown(&file, Some(user), group)?;
+            // O_PATH is not enough to change its owner.
+            let folder = fs::File::open(script.folder.path("."))?;
+            fchown(&folder, Some(user), group)?;
         }
         Ok(script)
     }
@@ -128,23 +170,18 @@ impl Script {
 
     /// The text that runs it: whatever happens, it ends without an exception.
     pub fn text(&self) -> String {
-        format!(
-            "try:exec(\"with open('{}') as f:exec(f.read(),{{}})\",{{}})\n\
-             except KeyboardInterrupt:__import__('_thread').interrupt_main()\n\
-             except BaseException:0\n",
-            self.path()
-        )
+        text_that_runs(&self.path())
     }
 
     /// Whether a thread of the process has begun to run it.
     pub fn is_taken(&self) -> bool {
-        self.outside.join("taken").exists()
+        self.folder.path("taken").exists()
     }
 
     /// Keeps it from being run: a thread that comes to it from now on does nothing. False: one has
     /// taken it already. Where the folder cannot be reached any more, the process has ended.
     pub fn close(&self) -> bool {
-        let closed = fs::create_dir(self.outside.join("taken"));
+        let closed = fs::create_dir(self.folder.path("taken"));
         !closed.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
@@ -153,7 +190,7 @@ impl Script {
         // The folder belongs to the other user: neither a link nor a pipe is followed.
         let mut options = fs::OpenOptions::new();
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let file = match options.open(self.outside.join("answer.json")) {
+        let file = match options.open(self.folder.path("answer.json")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -164,6 +201,14 @@ impl Script {
         file.take(MAX_ANSWER).read_to_end(&mut text)?;
         Ok(Some(serde_json::from_slice(&text)?))
     }
+}
+
+fn text_that_runs(path: &str) -> String {
+    format!(
+        "try:exec(\"with open('{path}') as f:exec(f.read(),{{}})\",{{}})\n\
+         except KeyboardInterrupt:__import__('_thread').interrupt_main()\n\
+         except BaseException:0\n"
+    )
 }
 
 /// Removes the folders of commands that were killed. One that was not taken yet stays: its text, or
@@ -187,7 +232,9 @@ fn is_dead(folder: &Path) -> bool {
 impl Drop for Script {
     fn drop(&mut self) {
         // What is left when this fails is a folder in the process's own place for such.
-        let _ = fs::remove_dir_all(&self.outside);
+        if self.name.starts_with(NAME) {
+            let _ = fs::remove_dir_all(self.place.path(&self.name));
+        }
     }
 }
 
@@ -256,9 +303,26 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_reached_by_no_link_and_stays_the_one_that_was_opened() {
+        let place = testkit::Folder::new("script-links");
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir(path("own")).expect("a folder");
+        std::os::unix::fs::symlink("own", path("link")).expect("a link");
+        let above = Folder::open(place.path(), 0).expect("a folder");
+        assert!(above.below("link".as_ref()).is_err());
+        let own = above.below("own".as_ref()).expect("a folder");
+        // Another one has its name now.
+        fs::rename(path("own"), path("moved")).expect("ours");
+        std::os::unix::fs::symlink("/nonexistent", path("own")).expect("a link");
+        fs::write(own.path("script.py"), "x").expect("a file");
+        assert!(path("moved").join("script.py").is_file());
+        fs::remove_dir_all(above.path("own")).expect("the link alone");
+        assert!(path("moved").is_dir() && !path("own").is_symlink());
+    }
+
+    #[test]
     fn the_text_fits_into_the_ring_from_the_longest_folder() {
-        let inside = format!("/{}/dashcam-attach-0123456789ab", "x".repeat(MAX_FOLDER - 1));
-        let script = Script { inside, outside: PathBuf::from("/nonexistent") };
-        assert!((script.text().len() as u64) < TEXT_BYTES, "{}", script.text().len());
+        let path = format!("/{}/{NAME}0123456789ab/script.py", "x".repeat(MAX_FOLDER - 1));
+        assert!((text_that_runs(&path).len() as u64) < TEXT_BYTES);
     }
 }
