@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import Any, Callable, TypeVar, overload
+from typing import Any, Callable, Mapping, TypeVar, overload
 
 why = "the native module is not there"
 elsewhere = False
@@ -143,7 +143,7 @@ def snap(reason: str) -> str:
 class Stream:
     """There is nothing to stream."""
 
-    def __init__(self, sink: str, settings: dict[str, str]) -> None:
+    def __init__(self, sink: str, settings: Mapping[str, object]) -> None:
         raise OSError(f"dashcam is not recording: {why}")
 
 

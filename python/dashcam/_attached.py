@@ -66,16 +66,29 @@ def _record_spawned(settings: dict[str, str], service: str) -> None:
     are left alone (_inject/sitecustomize.py)."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inject = os.path.join(package, "dashcam", "_inject")
-    environment = os.environ
-    for name, value in settings.items():
-        environment.setdefault(f"DASHCAM_{name.upper()}", value)
-    environment.setdefault("DASHCAM_RUN", "1")
-    environment.setdefault("DASHCAM_PACKAGE_DIR", package)
-    environment.setdefault("DASHCAM_ROOT", _this_program())
-    environment.setdefault("DASHCAM_ROOT_NAME", service)
-    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    given = {f"DASHCAM_{name.upper()}": value for name, value in settings.items()}
+    given |= {
+        "DASHCAM_RUN": "1",
+        "DASHCAM_PACKAGE_DIR": package,
+        "DASHCAM_ROOT": _this_program(),
+        "DASHCAM_ROOT_NAME": service,
+    }
+    given = {name: value for name, value in given.items() if name not in os.environ}
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if inject not in paths:
-        environment["PYTHONPATH"] = os.pathsep.join([inject, *filter(None, paths)])
+        given["PYTHONPATH"] = os.pathsep.join([inject, *filter(None, paths)])
+    _set_environment(given)
+
+
+def _set_environment(given: dict[str, str]) -> None:
+    """As `os.environ.update(given)`, but for `setenv`: that frees what another thread's `getenv` may
+    be reading just now (in `getaddrinfo`, without the GIL)."""
+    encoded = {os.fsencode(name): os.fsencode(value) for name, value in given.items()}
+    if not _native.add_to_environment(list(encoded.items())):
+        raise RuntimeError("the program changes its environment at this moment; attach once more")
+    known = getattr(os.environ, "_data", None)
+    if isinstance(known, dict):
+        known.update(encoded)
 
 
 def _this_program() -> str:

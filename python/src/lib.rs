@@ -124,6 +124,7 @@ fn add_process(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(process::integration_in_place, module)?,
         wrap_pyfunction!(process::start, module)?,
         wrap_pyfunction!(process::check_settings, module)?,
+        wrap_pyfunction!(process::add_to_environment, module)?,
         wrap_pyfunction!(process::stop, module)?,
         wrap_pyfunction!(process::before_exit, module)?,
         wrap_pyfunction!(process::when, module)?,

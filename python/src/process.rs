@@ -100,8 +100,16 @@ pub fn start(py: Python<'_>, config: &Bound<'_, PyDict>) -> PyResult<bool> {
     if dashcam::is_forked() {
         names::forget(py);
     }
+    sys::environment::copy();
     let started = py.detach(|| dashcam::start_with_runtime(&given, runtime));
     started.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Sets variables of the environment, without `os.environ`. False: one could not be set, so none
+/// was.
+#[pyfunction]
+pub fn add_to_environment(variables: Vec<(Vec<u8>, Vec<u8>)>) -> bool {
+    sys::environment::add(&variables)
 }
 
 /// Raises ValueError for the name of no setting and for a value that does not fit its setting.
@@ -185,6 +193,7 @@ pub fn wake(py: Python<'_>) {
 #[cold]
 fn start_afresh(py: Python<'_>) {
     names::forget(py);
+    sys::environment::copy();
     py.detach(dashcam::after_fork_child);
     let thread_name = || -> PyResult<String> {
         let thread =
@@ -239,7 +248,7 @@ fn wake_and_look(py: Python<'_>) -> Option<&'static Recorder> {
 #[pyfunction]
 pub fn status_json(py: Python<'_>) -> Text {
     wake(py);
-    Text(dashcam::status_json())
+    Text(py.detach(dashcam::status_json))
 }
 
 /// Saves a capture now; its path. OSError: not recording, or not writable.

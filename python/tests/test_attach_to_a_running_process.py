@@ -275,3 +275,18 @@ def test_an_attacher_that_is_killed_leaves_the_program_running(bench: Bench) -> 
     bench.dashcam("attach", program.pid)  # or one of those above has started the recorder
     wait_for("a control socket", lambda: bench.dashcam("status", program.pid).returncode == 0)
     assert program.ends() == ("", "")
+
+
+def test_the_environment_for_children_is_set_without_setenv(bench: Bench) -> None:
+    result = bench.python("""
+        import os, subprocess, sys
+        os.environ["OWN"] = "kept"
+        from dashcam import _attached
+        _attached._set_environment({"GIVEN": "one", "PYTHONPATH": "/given"})
+        assert (os.environ["GIVEN"], os.environ["PYTHONPATH"]) == ("one", "/given")
+        os.environ["LATER"] = "own"
+        del os.environ["PYTHONPATH"]
+        asks = "import os; print([os.environ.get(n) for n in ('OWN', 'GIVEN', 'PYTHONPATH', 'LATER')])"
+        print(subprocess.check_output([sys.executable, "-c", asks], text=True).strip())
+    """)
+    assert result.stdout == "['kept', 'one', None, 'own']\n", result.stderr

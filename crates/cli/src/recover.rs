@@ -23,7 +23,7 @@ use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::output;
 
 /// Where each user's recorders have their folder, `dashcam-UID`.
-fn shared_memory() -> PathBuf {
+pub(crate) fn shared_memory() -> PathBuf {
     let given = std::env::var_os("DASHCAM_SHM").filter(|folder| !folder.is_empty());
     given.map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from)
 }
@@ -41,7 +41,7 @@ pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
             return ExitCode::from(UNREADABLE);
         }
     };
-    if is_mapped(region.pid(), file) {
+    if is_in_use(region.pid(), file) {
         eprintln!(
             "dashcam: process {} is still running; what it writes meanwhile may be missing",
             region.pid()
@@ -162,13 +162,17 @@ fn one(path: PathBuf) -> Option<Found> {
     let (service, pid, started_ms) =
         (service.to_owned(), pid.parse().ok()?, started_ms.parse().ok()?);
     let uid = fs::symlink_metadata(&path).ok()?.uid();
-    let runs = is_mapped(pid, &path);
+    let runs = is_in_use(pid, &path);
     Some(Found { path, service, pid, started_ms, uid, runs })
 }
 
-/// Whether process `pid` has the file mapped: another process may have the number of a dead one. If
-/// its maps cannot be read: whether there is such a process.
-fn is_mapped(pid: u32, file: &Path) -> bool {
+/// Whether its process holds it, perhaps in another container, or process `pid` has the file
+/// mapped: another process may have the number of a dead one. If its maps cannot be read: whether
+/// there is such a process.
+fn is_in_use(pid: u32, file: &Path) -> bool {
+    if sys::held::is_held(file) {
+        return true;
+    }
     let process = PathBuf::from(format!("/proc/{pid}"));
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     match fs::read_to_string(process.join("maps")) {

@@ -12,7 +12,6 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use analysis::frames::Place;
 use capture::read::Meta;
@@ -25,8 +24,6 @@ const FILE_MAX: u64 = 4 << 20;
 const AROUND: u32 = 2;
 /// O_NONBLOCK of Linux: opening a pipe without a writer does not block.
 const O_NONBLOCK: i32 = 0o4000;
-/// Ticks of a second in /proc, on every platform that is supported.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Keeps the source of a verdict's places in its capture, unless the service's setting refuses it
 /// or the capture has it.
@@ -109,19 +106,8 @@ fn written_epoch_ns(metadata: &Metadata) -> u64 {
 /// When the process began, or recording if the process is gone. Recording may have begun later
 /// (`dashcam attach`), when the code was loaded already.
 fn began_epoch_ns(meta: &Meta) -> u64 {
-    let began = process_epoch_ns(meta.pid).unwrap_or(u64::MAX);
+    let began = sys::processes::began_epoch_ns(meta.pid).unwrap_or(u64::MAX);
     began.min(meta.start_epoch_ns)
-}
-
-fn process_epoch_ns(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may have any character; field 22 is the 20th behind it.
-    let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
-    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-    let up_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
-    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64;
-    let age_ns = ((up_s - ticks / TICKS_PER_SECOND).max(0.0) * 1e9) as u64;
-    Some(now_ns.saturating_sub(age_ns))
 }
 
 #[cfg(test)]
@@ -176,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_process_began_before_now() {
-        let began_ns = process_epoch_ns(std::process::id()).expect("it runs");
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).expect("now").as_nanos() as u64;
+        let began_ns = sys::processes::began_epoch_ns(std::process::id()).expect("it runs");
+        let now_ns = sys::clock::epoch_ns();
         assert!(began_ns > 0 && began_ns <= now_ns, "{began_ns} and {now_ns}");
-        assert!(process_epoch_ns(u32::MAX).is_none());
+        assert!(sys::processes::began_epoch_ns(u32::MAX).is_none());
     }
 }

@@ -4,6 +4,8 @@
 //! value from the caller is refused; a wrong one from the environment is a complaint for stderr,
 //! and the next source is used, since a typing error in a deployment must not stop a service.
 
+use std::ffi::OsString;
+
 use trigger::Wrong;
 
 use crate::check::{check, check_all, named};
@@ -20,11 +22,18 @@ pub struct Loaded {
     pub complaints: Vec<String>,
 }
 
-/// Settings from what the caller gives (name, value) and the process's environment. Errors: a wrong
-/// value or an unknown name from the caller.
-pub fn load(given: &[(String, String)]) -> Result<Loaded, Wrong> {
-    let mut loaded = load_from(given, |name| std::env::var(name).ok())?;
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+/// Settings from what the caller gives (name, value) and from the process's environment (the same,
+/// of all variables). Errors: a wrong value or an unknown name from the caller.
+pub fn load(
+    given: &[(String, String)],
+    environment: Vec<(OsString, OsString)>,
+) -> Result<Loaded, Wrong> {
+    let value = |name: &str| {
+        let found = environment.iter().find(|(own, _)| own == name);
+        found.and_then(|(_, value)| value.to_str()).map(str::to_owned)
+    };
+    let mut loaded = load_from(given, value)?;
+    let names = environment.into_iter().filter_map(|(name, _)| name.into_string().ok());
     loaded.complaints.extend(names.filter_map(|name| misspelt(&name)));
     Ok(loaded)
 }

@@ -61,7 +61,7 @@ pub fn passed_over(environment: impl Fn(&str) -> Option<String>) -> Vec<&'static
 
 /// Settings from the process's environment.
 pub fn load() -> Loaded {
-    load_from(|name| std::env::var(name).ok())
+    load_from(sys::environment::text)
 }
 
 /// As `load`, with the environment passed in.

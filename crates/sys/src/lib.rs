@@ -29,7 +29,7 @@ pub mod perf;
 mod proc;
 mod process;
 
-pub use files::{shared_log, turn, whole_file, whole_folder};
+pub use files::{held, shared_log, turn, whole_file, whole_folder};
 pub(crate) use forksafe::latch;
 pub use forksafe::{addresses, cell, claim, nap, shelf, turns};
 pub use memory::{barrier, map, mapped, mem, own_stack, reserve, room};
@@ -39,6 +39,6 @@ pub use proc::{
     calls, epoll, fds, file_locks, lock_owners, off_cpu, processes, serving, task, vitals,
 };
 pub use process::{
-    detached, exit, fork, library, ours, own_table, own_threads, random, signal, stay, stderr,
-    streams, thread, tracee, waker,
+    detached, environment, exit, fork, library, ours, own_table, own_threads, random, signal, stay,
+    stderr, streams, thread, tracee, waker,
 };

@@ -144,8 +144,10 @@ fn environment(recording: &Recording, verdict: &Verdict) -> Vec<(OsString, OsStr
     let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
     let ours: Vec<(OsString, OsString)> =
         fixed.chain(variables(verdict)).map(|(name, value)| (name.into(), value)).collect();
-    let others = std::env::vars_os().filter(|(name, _)| ours.iter().all(|(own, _)| own != name));
-    others.collect::<Vec<_>>().into_iter().chain(ours.iter().cloned()).collect()
+    let mut all = sys::environment::all();
+    all.retain(|(name, _)| ours.iter().all(|(own, _)| own != name));
+    all.extend(ours);
+    all
 }
 
 /// `DASHCAM_CAUSE` and the others.

@@ -21,9 +21,8 @@ pub fn status_json() -> String {
 
 /// Variables of other agents that name a receiver, which only `=env` would use.
 fn passed_over(given: &str) -> String {
-    let environment = |name: &str| std::env::var(name).ok();
-    let otlp = ::otlp::env::passed_over(given, environment);
-    texts(otlp.into_iter().chain(statsd::passed_over(environment)))
+    let otlp = ::otlp::env::passed_over(given, sys::environment::text);
+    texts(otlp.into_iter().chain(statsd::passed_over(sys::environment::text)))
 }
 
 fn status_now() -> String {

@@ -5,8 +5,13 @@
 //! its own. Of those left by processes that died, the newest `DEAD_KEPT` are kept for
 //! `dashcam recover`. `DASHCAM_SHM` names another file system in memory than /dev/shm; crates/cli
 //! reads it too.
+//!
+//! Containers may share the folder, or have the one of before: process 1 finds a box of process 1.
+//! So a process holds its box (`sys::held`), and one that nobody holds is dead if it is older
+//! than the process of its number.
 
 use std::fs::Metadata;
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,12 +22,14 @@ use crate::recording::growth::Room;
 
 /// Boxes of dead processes that are kept; each holds its memory until it goes.
 const DEAD_KEPT: usize = 2;
+/// The kernel reports the beginning of a process in ticks of 10 ms, and clocks are set.
+const SLACK_MS: u64 = 100;
 
 /// The folder, made if need be with mode 0700. Errors say why it cannot be used.
 pub fn folder() -> Result<PathBuf, String> {
     // The owner of our own /proc entry is the effective user.
     let uid = std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(0);
-    let given = std::env::var_os("DASHCAM_SHM").filter(|folder| !folder.is_empty());
+    let given = sys::environment::value("DASHCAM_SHM").filter(|folder| !folder.is_empty());
     let memory = given.map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
     let path = memory.join(format!("dashcam-{uid}"));
     if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -47,8 +54,39 @@ pub fn path(folder: &Path, service: &str) -> PathBuf {
     folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()))
 }
 
-/// Removes boxes of dead processes beyond the newest few, and any of our own pid that is not ours
-/// (we came to be by exec).
+/// Holds the box of this process until the last thread of ours ends. Only for a thread with a table
+/// of descriptors of our own: no child has that, and it ends with our threads, so nobody closes the
+/// descriptor. An error (a file system without locks): the number of the process has to do.
+pub fn hold(path: &Path) {
+    let _ = sys::held::hold(path).map(IntoRawFd::into_raw_fd);
+}
+
+/// What became of the process of a box.
+#[derive(PartialEq)]
+enum Owner {
+    Lives,
+    /// This process itself, before it became this program by exec.
+    Before,
+    Died,
+}
+
+fn owner(path: &Path, pid: u32, started_ms: u64) -> Owner {
+    if sys::held::is_held(path) {
+        return Owner::Lives;
+    }
+    let began_ns = sys::processes::began_epoch_ns(pid);
+    if began_ns.is_none_or(|began_ns| began_ns / 1_000_000 > started_ms + SLACK_MS) {
+        return Owner::Died;
+    }
+    if pid == std::process::id() {
+        Owner::Before
+    } else {
+        Owner::Lives
+    }
+}
+
+/// Removes boxes of dead processes beyond the newest few, and what this process left before an
+/// exec.
 pub fn tidy(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
@@ -59,10 +97,10 @@ pub fn tidy(folder: &Path) {
         let Some((pid, started_ms)) = parse(&path) else {
             continue;
         };
-        if pid == std::process::id() {
-            let _ = std::fs::remove_file(&path);
-        } else if !Path::new(&format!("/proc/{pid}")).exists() {
-            dead.push((started_ms, path));
+        match owner(&path, pid, started_ms) {
+            Owner::Lives => (),
+            Owner::Before => drop(std::fs::remove_file(&path)),
+            Owner::Died => dead.push((started_ms, path)),
         }
     }
     dead.sort();
@@ -112,6 +150,36 @@ fn parse(path: &Path) -> Option<(u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_box_is_its_processs_and_not_that_of_every_process_of_this_number() {
+        let folder = testkit::Folder::new("boxes-tidy");
+        let now_ms = sys::clock::epoch_ns() / 1_000_000;
+        let own = std::process::id();
+        // No process has so high a number.
+        let (gone, hour) = (u32::MAX - 7, 3_600_000);
+        let path = |pid: u32, ago_ms: u64| {
+            folder.path().join(format!("billy-{pid}-{}.box", now_ms.saturating_sub(ago_ms)))
+        };
+        let make = |path: PathBuf| {
+            std::fs::File::create(&path).expect("a file");
+            path
+        };
+        let before_exec = make(path(own, 0));
+        let predecessor = make(path(own, hour));
+        let dead = [4, 3, 2].map(|hours| make(path(gone, hours * hour)));
+        let elsewhere = make(path(gone, 9 * hour));
+        let held = sys::held::hold(&elsewhere).expect("nobody holds it");
+        let alive = make(path(std::os::unix::process::parent_id(), 0));
+        tidy(folder.path());
+        let left = [&before_exec, &predecessor, &dead[0], &dead[1], &dead[2], &elsewhere, &alive];
+        let left = left.map(|path| path.exists());
+        // The newest two of the dead ones are kept: the predecessor, and the last of `dead`.
+        assert_eq!(left, [false, true, false, false, true, true, true]);
+        drop(held);
+        tidy(folder.path());
+        assert!(!elsewhere.exists());
+    }
 
     #[test]
     fn boxes_count_with_the_memory_they_have_and_other_files_do_not() {

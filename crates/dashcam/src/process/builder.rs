@@ -84,6 +84,7 @@ pub fn start(config: Config) -> Result<bool, StartError> {
     /// Written behind the registration, so that a child that was forked in between registers again;
     /// what runs twice at the end finds nothing to do the second time.
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
+    sys::environment::copy();
     let started = start_with_runtime(&config.given, Runtime::default())?;
     if started && !AT_EXIT.load(Ordering::Relaxed) {
         // Refused only when there is no memory; then the box is left, as after a kill.

@@ -94,7 +94,8 @@ impl Drop for Starting {
 /// Starts recording with settings `given` (name, value), for a binding that knows its language's
 /// `runtime`. False: it was on already, or is turned off by its settings. In a forked child that
 /// has not recorded yet, these settings replace its parent's. Errors: a wrong value or name, also
-/// where it was on already, or no memory; nothing has changed then.
+/// where it was on already, or no memory; nothing has changed then. It reads the environment as it
+/// was at the last `sys::environment::copy`, which the binding calls first.
 pub fn start_with_runtime(
     given: &[(String, String)],
     runtime: Runtime,
@@ -108,7 +109,8 @@ fn start_now(given: &[(String, String)], runtime: Runtime) -> Result<bool, Start
     if is_started() {
         return Ok(false);
     }
-    let Loaded { config, complaints } = load(given).map_err(|e| StartError(e.to_string()))?;
+    let Loaded { config, complaints } =
+        load(given, sys::environment::all()).map_err(|e| StartError(e.to_string()))?;
     for complaint in &complaints {
         say(complaint);
     }
@@ -166,6 +168,9 @@ fn make(
         }
         None => new_recorder(&config)?,
     };
+    if let (Ok(()), Place::File(path)) = (&apart, recorder.region().place()) {
+        boxes::hold(path);
+    }
     let queue = Arc::new(Queue::default());
     let endpoint = scrape::endpoint(&config, recorder, &queue);
     let alarms = Arc::new(Alarms::new(recorder, config.repeat_after_ns));

@@ -214,7 +214,7 @@ fn pair() -> (u64, u64) {
 /// Why the counter cannot be used here; None: it can.
 #[cfg(target_arch = "x86_64")]
 fn unusable() -> Option<&'static str> {
-    if std::env::var_os("DASHCAM_CLOCK").is_some_and(|v| v == "kernel") {
+    if crate::environment::value("DASHCAM_CLOCK").is_some_and(|v| v == "kernel") {
         return Some("DASHCAM_CLOCK=kernel");
     }
     // SAFETY: the leaves asked for are checked to exist first. (Unsafe only until Rust 1.93.)

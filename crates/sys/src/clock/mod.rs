@@ -25,6 +25,12 @@ pub fn epoch_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
+/// Nanoseconds since the host's start (CLOCK_BOOTTIME): the clock of a process's beginning in
+/// /proc.
+pub fn since_boot_ns() -> u64 {
+    read_ns(libc::CLOCK_BOOTTIME)
+}
+
 /// Seconds that the local time is ahead of UTC at a time of the Unix epoch, by `TZ` and the
 /// system's setting. For commands: the C library reads files, and takes a lock.
 pub fn utc_offset_s(epoch_s: i64) -> i64 {

@@ -7,13 +7,13 @@
 //! | /proc/self/task/TID/children | processes a thread started | 3.5, with CONFIG_PROC_CHILDREN |
 //! | /proc/PID/fd/* (links) | process with a pipe's other end | processes of the same user |
 //! | /proc/self/fdinfo/N, /proc/PID/stat | child behind a pidfd | 5.3 |
+//! | /proc/PID/stat | when a process began | hidden by hidepid |
 //!
 //! What it promises: only files of /proc are read, so nothing waits for a disk or a server; at most
 //! `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are searched, once in `KEPT` for one
 //! pipe: some 2 us a descriptor. What it does not: other processes than the calling thread's
 //! children, those of the first thread, and the parent; and an answer that still holds when it is
 //! returned.
-//! holds when it is given.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -50,6 +50,19 @@ pub fn name(pid: u32) -> String {
         names.push((pid, Instant::now(), name.clone()));
         name
     })
+}
+
+/// When a process began, by the clock of the day; 10 ms exact. None: there is none of that number,
+/// or it is hidden. It holds over an exec.
+pub fn began_epoch_ns(pid: u32) -> Option<u64> {
+    let stat = String::from_utf8_lossy(&first_bytes(&format!("/proc/{pid}/stat"))).into_owned();
+    // The name is in parentheses and may hold any character; field 22 is the 20th behind it.
+    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    // SAFETY: it reads a number.
+    let a_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+    let began_ns = ticks.saturating_mul(1_000_000_000) / a_second.max(1);
+    let age_ns = crate::clock::since_boot_ns().saturating_sub(began_ns);
+    Some(crate::clock::epoch_ns().saturating_sub(age_ns))
 }
 
 fn read_name(pid: u32) -> String {

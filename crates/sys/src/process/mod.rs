@@ -8,6 +8,7 @@
 //! | own_threads | how many threads there are, and how many are ours |
 //! | signal | SIGUSR2 as a request |
 //! | stderr, streams | the process's stderr; which of the three streams it was started without |
+//! | environment | the environment as it was when the recording began |
 //! | detached, tracee | a command beside the host; another process, stopped for a while |
 //! | waker | a waker of async code that reports its clones |
 //! | library, random | the file of this code; a number that no other process has |
@@ -17,6 +18,7 @@
 //! is needed.
 
 pub mod detached;
+pub mod environment;
 pub mod exit;
 pub mod fork;
 pub mod library;

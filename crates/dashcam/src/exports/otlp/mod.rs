@@ -97,7 +97,7 @@ static LIVE: StaticRef<Live> = StaticRef::empty();
 /// settings are said, and nothing is sent.
 pub(crate) fn start(recording: &Recording) {
     let config = recording.config();
-    let settings = ::otlp::env::load(&config.otlp, |name| std::env::var(name).ok());
+    let settings = ::otlp::env::load(&config.otlp, sys::environment::text);
     settings.complaints.iter().for_each(|complaint| say(complaint));
     LIVE.set(None);
     if settings.traces.is_none() && settings.metrics.is_none() {

@@ -14,7 +14,7 @@ pub fn own_uid() -> u32 {
 /// `/run/user/UID/dashcam`, `/tmp/dashcam-UID`. A service and a shell may have different
 /// environments, so a client searches all of them.
 pub fn folders() -> Vec<PathBuf> {
-    folders_of(own_uid(), std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
+    folders_of(own_uid(), crate::environment::value("XDG_RUNTIME_DIR").map(PathBuf::from))
 }
 
 /// The same for a process of another user, with its `XDG_RUNTIME_DIR`.
