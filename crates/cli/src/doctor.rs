@@ -6,12 +6,20 @@
 //! What it promises: it only tries: no capture is made, and no recorded process is changed. Missing
 //! on purpose: the state of running processes (`dashcam status`).
 
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{json, Value};
 use sys::perf::SwitchStream;
 
-use crate::terminal;
+use crate::{recover, terminal};
+
+/// Bytes of the file that is tried.
+const FIRST_STEP: usize = 1 << 20;
+/// A box takes some 1.4 MiB at first, and boxes at most half of their file system.
+const LEAST_LEFT: u64 = 3 << 20;
 
 struct Check {
     name: &'static str,
@@ -135,12 +143,47 @@ fn proc_calls() -> Check {
 }
 
 fn shared_memory() -> Check {
-    let works = match std::fs::metadata("/dev/shm") {
-        Ok(meta) if meta.is_dir() => Ok("/dev/shm is there".to_owned()),
-        Ok(_) => Err("/dev/shm is no folder".to_owned()),
-        Err(error) => Err(format!("/dev/shm: {error}; mount a tmpfs there")),
-    };
+    let works = a_box_fits(&recover::shared_memory());
     Check { name: "box", works, gives: "a black box that survives kill -9 (dashcam recover)" }
+}
+
+/// Makes a file as a box is made, in the folder of this user's boxes, and removes it.
+fn a_box_fits(memory: &Path) -> Result<String, String> {
+    let uid = sys::local::own_uid();
+    let folder = memory.join(format!("dashcam-{uid}"));
+    let remedy = "mount a tmpfs there, or name another by DASHCAM_SHM";
+    let wrong = |error: io::Error| format!("{}: {error}; {remedy}", folder.display());
+    let is_new = std::fs::DirBuilder::new().mode(0o700).create(&folder).is_ok();
+    let found = std::fs::symlink_metadata(&folder).map_err(wrong)?;
+    if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
+        let (owner, mode) = (found.uid(), found.mode() & 0o777);
+        return Err(format!(
+            "{}: found owner {owner} mode {mode:o}, wanted a folder of user {uid} with mode 700",
+            folder.display()
+        ));
+    }
+    let left = sys::room::left_in(&folder).unwrap_or(u64::MAX);
+    let file = folder.join(format!(".doctor-{}", std::process::id()));
+    let made = sys::map::create(&file, FIRST_STEP);
+    let _ = std::fs::remove_file(&file);
+    if is_new {
+        let _ = std::fs::remove_dir(&folder);
+    }
+    made.map_err(wrong)?;
+    match left {
+        ..LEAST_LEFT => Err(format!(
+            "{}: found {} KiB left, wanted {} KiB; {remedy}",
+            memory.display(),
+            left >> 10,
+            LEAST_LEFT >> 10
+        )),
+        u64::MAX => Ok(format!("{} has room", memory.display())),
+        _ => Ok(format!(
+            "{} has {} MiB left, of which boxes take half",
+            memory.display(),
+            left >> 20
+        )),
+    }
 }
 
 fn take_back() -> Check {
@@ -199,4 +242,30 @@ fn vitals() -> Check {
         missing => format!("without {missing}"),
     });
     Check { name: "vitals", works, gives: "faults, throttling, pressure, memory once a second" }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_box_is_tried_where_and_as_it_would_be_made() {
+        let memory = testkit::Folder::new("doctor");
+        let fits = || a_box_fits(memory.path());
+        assert!(fits().is_ok_and(|text| text.contains("left, of which boxes take half")));
+        let all = || std::fs::read_dir(memory.path()).expect("a folder").count();
+        assert_eq!(all(), 0, "nothing is left there");
+        let own = memory.path().join(format!("dashcam-{}", sys::local::own_uid()));
+        std::fs::create_dir(&own).expect("a folder");
+        std::fs::set_permissions(&own, PermissionsExt::from_mode(0o755)).expect("ours");
+        assert!(fits().is_err_and(|text| text.contains("mode 755, wanted a folder of user")));
+        std::fs::remove_dir(&own).expect("ours");
+        std::fs::write(&own, "").expect("a file");
+        assert!(fits().is_err_and(|text| text.contains("wanted a folder")));
+        let error = a_box_fits(Path::new("/nonexistent")).expect_err("no such folder");
+        assert!(error.ends_with("mount a tmpfs there, or name another by DASHCAM_SHM"), "{error}");
+    }
 }
