@@ -52,11 +52,13 @@ __all__ = [
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from typing_extensions import Unpack
+
     from dashcam._absent import event, request, span
     from pyspark.sql import SparkSession  # pyright: ignore[reportMissingImports]
 
     from dashcam._fleet.fleet import Fleet
-    from dashcam.shapes import Status
+    from dashcam.shapes import Status, StreamSettings
 else:
     # The native functions themselves: a wrapper would cost more than they do.
     event, request, span = _native.event, _native.request, _native.span
@@ -260,7 +262,7 @@ class Stream:
         self.close()
 
 
-def stream(sink: str | Path, **settings: str) -> Stream:
+def stream(sink: str | Path, **settings: Unpack[StreamSettings]) -> Stream:
     """Streams records to a new file, or to a listening unix socket ("unix:/run/x.sock"), in the
     format of captures: `dashcam show` and `dashcam why` read it, also while it grows.
 

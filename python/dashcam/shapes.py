@@ -97,6 +97,16 @@ class SettingsInForce(TypedDict):
     # End.
 
 
+class StreamSettings(TypedDict, total=False):
+    """The settings of `dashcam.stream`."""
+
+    kinds: str
+    names: str
+    min_duration: str
+    on_full: str
+    memory: str
+
+
 class StreamState(TypedDict):
     """A live stream, with the counts of its records."""
 

@@ -38,8 +38,8 @@ impl PyStream {
 
     /// The counts of the records it received, by name.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let open = self.stream.lock().unwrap_or_else(|p| p.into_inner());
-        let counts = match &*open {
+        // Not locked while the dict is made: the collector may run code that comes here again.
+        let counts = match &*self.stream.lock().unwrap_or_else(|p| p.into_inner()) {
             Some(stream) => stream.counts(),
             None => *self.last.lock().unwrap_or_else(|p| p.into_inner()),
         };

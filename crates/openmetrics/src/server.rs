@@ -6,8 +6,9 @@
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -38,6 +39,8 @@ pub struct Endpoint {
     store: Mutex<Store>,
     requests: Requests,
     listener: Mutex<Option<Arc<Fd>>>,
+    /// Device and inode of the socket's file.
+    file: Mutex<Option<(u64, u64)>>,
     stop: AtomicBool,
     /// Where it listens, or why it does not.
     state: Mutex<(String, String)>,
@@ -88,6 +91,7 @@ impl Endpoint {
             store: Mutex::new(Store::new(&reserved)),
             requests,
             listener: Mutex::default(),
+            file: Mutex::default(),
             stop: AtomicBool::new(false),
             state: Mutex::default(),
             scrapes: AtomicU64::new(0),
@@ -140,8 +144,9 @@ impl Endpoint {
     }
 
     fn remove_file(&self) {
-        if let Some(path) = self.address.path(self.pid) {
-            // If it is gone already, or another's, nothing has to be done.
+        let Some(path) = self.address.path(self.pid) else { return };
+        // If it is gone already, or another's, nothing has to be done.
+        if lock(&self.file).take().is_some_and(|ours| node(&path) == Some(ours)) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -188,7 +193,9 @@ impl Endpoint {
     /// A listening socket and where it is.
     fn open(&self) -> Result<(Fd, String), String> {
         if let Some(path) = self.address.path(self.pid) {
-            return open_unix(path);
+            let opened = open_unix(path.clone());
+            *lock(&self.file) = node(&path).filter(|_| opened.is_ok());
+            return opened;
         }
         let mut last = String::new();
         for socket in self.address.sockets() {
@@ -331,6 +338,11 @@ impl Endpoint {
 
 /// Listens at a path. A socket that an ended process left there is removed; one that a process
 /// listens on, or a file that is no socket, is not.
+/// Device and inode of what is at a path.
+fn node(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino())).ok()
+}
+
 fn open_unix(path: PathBuf) -> Result<(Fd, String), String> {
     let shown = path.display().to_string();
     let is_socket = std::fs::symlink_metadata(&path).map(|found| {

@@ -8,6 +8,7 @@
 //! at times for the system call that makes the next 64 KiB present (`growth`). Off the hot path.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Mutex;
 
 use format::block::pack_pair;
@@ -235,19 +236,24 @@ impl Region {
     }
 
     /// Copies of the four tables as they are now: threads, names, codes, stacks (words in use).
-    pub fn copy_tables(&self) -> [Vec<u64>; 4] {
+    /// Together they are at most a quarter of the region. Errors: no memory for them.
+    pub fn copy_tables(&self) -> io::Result<[Vec<u64>; 4]> {
         let l = self.layout();
         let used = |counter: usize| self.header(counter).load(Ordering::Acquire) as usize;
         let copy = |start: usize, len: usize| {
+            let mut copied = Vec::new();
+            // Elsewhere a refused allocation ends the process.
+            copied.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
             let words = &self.words()[start..start + len];
-            words.iter().map(|w| w.load(Ordering::Relaxed)).collect::<Vec<u64>>()
+            copied.extend(words.iter().map(|w| w.load(Ordering::Relaxed)));
+            io::Result::Ok(copied)
         };
         // Stacks before codes before names: whatever an entry refers to was appended before it, so
         // copying the referring table first never leaves an id without its entry.
-        let stacks = copy(l.stacks, used(word::STACKS).min(l.stack_slots) * STACK_WORDS);
-        let codes = copy(l.codes, used(word::CODES).min(l.code_slots) * CODE_WORDS);
-        let names = copy(l.names, used(word::NAME_BYTES).min(l.name_bytes) / 8);
+        let stacks = copy(l.stacks, used(word::STACKS).min(l.stack_slots) * STACK_WORDS)?;
+        let codes = copy(l.codes, used(word::CODES).min(l.code_slots) * CODE_WORDS)?;
+        let names = copy(l.names, used(word::NAME_BYTES).min(l.name_bytes) / 8)?;
         let (threads, _) = self.copy_threads();
-        [threads, names, codes, stacks]
+        Ok([threads, names, codes, stacks])
     }
 }

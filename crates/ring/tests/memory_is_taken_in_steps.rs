@@ -69,7 +69,7 @@ fn reading_a_box_takes_no_memory() {
     assert_eq!(copy(made.region).len(), 1);
     assert_eq!((made.region.overwritten(), made.region.oldest_ns()), (0, 1));
     made.region.copy_open();
-    made.region.copy_tables();
+    made.region.copy_tables().expect("memory");
     made.region.copy_threads();
     assert_eq!(made.taken(), before);
 }

@@ -15,7 +15,7 @@ fn the_same_text_has_one_id_and_its_bytes_are_in_the_region() {
     let tables = Tables::new(region, |_, _| ());
     let id = tables.name("GET /checkout");
     assert_eq!(tables.name("GET /checkout"), id);
-    let [_, names, _, _] = region.copy_tables();
+    let [_, names, _, _] = region.copy_tables().expect("memory");
     let bytes: Vec<u8> = names.iter().flat_map(|w| w.to_le_bytes()).collect();
     assert!(bytes.windows(13).any(|w| w == b"GET /checkout"));
 }
@@ -40,7 +40,7 @@ fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
     let root = tables.stack(0, main, 12);
     let leaf = tables.stack(root, work, 25);
     assert_eq!(tables.stack(root, work, 25), leaf);
-    let [_, _, _, stacks] = region.copy_tables();
+    let [_, _, _, stacks] = region.copy_tables().expect("memory");
     let node = &stacks[(leaf as usize - 1) * 2..];
     assert_eq!(unpack_pair(node[0]), (root, work));
     assert_eq!(node[1], 25);

@@ -208,7 +208,7 @@ fn service(text: &str) -> String {
     }
 }
 
-/// A name that is valid in a file name: letters, digits, dot, dash, underscore; at most 64.
+/// A name that is valid in a file name: letters, digits, dot, dash, underscore; at most 64 bytes.
 fn file_safe(name: &str) -> String {
     let ok = |c: char| {
         if c.is_alphanumeric() || "._-".contains(c) {
@@ -217,7 +217,12 @@ fn file_safe(name: &str) -> String {
             '_'
         }
     };
-    name.trim().trim_start_matches('.').chars().take(64).map(ok).collect()
+    let mut bytes = 0;
+    let fits = |c: &char| {
+        bytes += c.len_utf8();
+        bytes <= 64
+    };
+    name.trim().trim_start_matches('.').chars().map(ok).take_while(fits).collect()
 }
 
 /// The script's or program's name without folder and ending.

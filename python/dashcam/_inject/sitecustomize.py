@@ -109,7 +109,8 @@ def _step_aside():
     try:
         import sitecustomize  # noqa: F401  the user's own
     except ImportError as error:
-        if "sitecustomize" not in str(error):
+        # Another name: what is missing is imported by the user's own.
+        if error.name != "sitecustomize":
             raise
     finally:
         # The import that brought us here expects to find a module of that name.

@@ -32,6 +32,9 @@ pub struct Chunks {
     pub damage: Vec<String>,
 }
 
+/// Damaged chunks that are named.
+const MOST_NOTED: usize = 100;
+
 /// A chunk in the file.
 #[derive(Clone, Copy)]
 pub struct Found {
@@ -85,7 +88,7 @@ pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
         }
         let mut payload = Vec::new();
         if !load(source, next, &mut payload)? {
-            found.damage.push(wrong_sum(next));
+            skipped(next, &mut found.damage);
             continue;
         }
         ended = next.tag == chunk::END;
@@ -132,10 +135,19 @@ pub fn load(
     Ok(checksum(wanted.tag, payload) == wanted.sum)
 }
 
-/// The message for a chunk that is left out.
-pub fn wrong_sum(chunk: Found) -> String {
+/// Notes a chunk that is left out. Of many the first `MOST_NOTED` are named: a file may consist of
+/// nothing else.
+pub fn skipped(chunk: Found, damage: &mut Vec<String>) {
     let name = String::from_utf8_lossy(&chunk.tag).into_owned();
-    format!("chunk {name:?} at byte {}: wrong checksum, skipped", chunk.at)
+    match damage.len() {
+        ..MOST_NOTED => {
+            damage.push(format!("chunk {name:?} at byte {}: wrong checksum, skipped", chunk.at));
+        }
+        MOST_NOTED => {
+            damage.push("more chunks with a wrong checksum: skipped, not named".to_owned())
+        }
+        _ => (),
+    }
 }
 
 /// The version in the first line of a capture.

@@ -164,7 +164,7 @@ impl Capture {
             progress(done as u64, all);
             match chunks::load(source, found, &mut payload)? {
                 true => reader.chunk(&mut capture, found.payload(), &payload),
-                false => capture.damage.push(chunks::wrong_sum(found)),
+                false => chunks::skipped(found, &mut capture.damage),
             }
         }
         if wanted == Wanted::All {

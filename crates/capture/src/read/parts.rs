@@ -170,7 +170,7 @@ impl Divided {
         for (done, found) in (0..).zip(&chunks.blocks) {
             progress(done, all);
             if !chunks::load(source, *found, &mut payload)? {
-                capture.damage.push(chunks::wrong_sum(*found));
+                chunks::skipped(*found, &mut capture.damage);
                 continue;
             }
             let mut at = 0;

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -179,7 +179,7 @@ impl Explain {
         let log = captures_log::path_of(recording.config());
         let mut arguments: Vec<OsString> = vec!["judge".into(), "--log".into(), log.into()];
         arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
-        let passed = |name: &&str| Some(((*name).into(), std::env::var_os(name)?));
+        let passed = |name: &&str| Some(((*name).into(), sys::environment::value(name)?));
         let mut environment: Vec<(OsString, OsString)> =
             PASSED_ON.iter().filter_map(passed).collect();
         environment.push(("DASHCAM_ENABLED".into(), "off".into()));
@@ -209,8 +209,14 @@ enum Turn {
 }
 
 fn turn(place: &Place) -> Turn {
-    let Place::File(own) = place else { return Turn::None };
-    match sys::turn::take(&own.with_file_name(TURN)) {
+    let file = match place {
+        Place::File(own) => own.with_file_name(TURN),
+        Place::Process(_) => match sys::local::folder() {
+            Ok(folder) => folder.join(TURN),
+            Err(_) => return Turn::None,
+        },
+    };
+    match sys::turn::take(&file) {
         Ok(Some(turn)) => Turn::Taken(turn),
         Ok(None) => Turn::Other,
         Err(_) => Turn::None,
@@ -260,7 +266,7 @@ impl Judging {
 
 /// The command: the one that is named, beside the package or the program, or in PATH.
 fn find() -> Result<PathBuf, String> {
-    if let Some(named) = std::env::var_os("DASHCAM_COMMAND") {
+    if let Some(named) = sys::environment::value("DASHCAM_COMMAND") {
         let named = PathBuf::from(named);
         return match is_executable(&named) {
             true => Ok(named),
@@ -272,8 +278,10 @@ fn find() -> Result<PathBuf, String> {
     }
     let library = sys::library::path().unwrap_or_default();
     let installed = library.ancestors().skip(1).map(|folder| folder.join("bin/dashcam"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = sys::environment::value("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).map(|folder| folder.join("dashcam"));
+    let owner = std::fs::metadata(&library).map(|found| found.uid()).ok();
+    let installed = installed.filter(|path| is_trusted(path, owner));
     let found = installed.chain(in_path).find(|path| path.is_absolute() && is_executable(path));
     found.ok_or_else(|| {
         format!(
@@ -282,6 +290,13 @@ fn find() -> Result<PathBuf, String> {
             library.display()
         )
     })
+}
+
+/// Whether a file is root's, this user's, or of the owner of this code. The folders above the
+/// package may be everybody's: for one below /tmp, `/tmp/bin/dashcam` would be run.
+fn is_trusted(path: &Path, owner: Option<u32>) -> bool {
+    let trusted = [Some(0), Some(sys::local::own_uid()), owner];
+    std::fs::metadata(path).is_ok_and(|found| trusted.contains(&Some(found.uid())))
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -20,7 +20,7 @@ const LIMITS: &[(usize, &str)] = &[
     ),
     (losses::SPAN_EVENTS_CUT, "events of spans left out (at most 64 a span)"),
     (losses::SPAN_LINKS_CUT, "links of spans left out (at most 16 a span)"),
-    (losses::SPANS_UNTRACKED, "spans not told while they are open (at most 15 on a thread)"),
+    (losses::SPANS_UNTRACKED, "open spans not shown before their end (at most 15 on a thread)"),
     (losses::NAMES_REFUSED, "names refused (too many distinct ones; see memory=)"),
     (losses::METRICS_REFUSED, "calls of metrics refused (see metrics_series=)"),
 ];

@@ -115,11 +115,11 @@ fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Resu
     // copied afterwards hold every id the blocks refer to. In the file tables come first, so the
     // copy of the blocks is written behind them: tables are append-only, and those copied first
     // would miss ids. Hence twice: once for readers of cut-off files, once complete at the end.
-    writer.tables(&region.copy_tables())?;
+    writer.tables(&region.copy_tables()?)?;
     writer.open_spans(&region.copy_open())?;
     let overwritten =
         region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
-    writer.tables(&region.copy_tables())?;
+    writer.tables(&region.copy_tables()?)?;
     let buffered = writer.finish(overwritten)?;
     Ok(buffered.into_inner().map_err(io::IntoInnerError::into_error)?.file)
 }

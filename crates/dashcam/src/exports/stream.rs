@@ -13,7 +13,6 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -160,8 +159,8 @@ struct Inner {
 type Out = BufWriter<Fd>;
 
 impl Stream {
-    /// Opens a stream. Errors: dashcam is not recording, the sink cannot be opened, 63 sessions are
-    /// open.
+    /// Opens a stream. Errors: dashcam is not recording, the sink cannot be opened (a socket whose
+    /// listener has no room for one more client, too), 63 sessions are open.
     pub fn open(config: &StreamConfig) -> Result<Stream, String> {
         let parts = running().ok_or("dashcam is not recording; start it first")?;
         let session = Session::open(config.filter(), config.on_full, config.memory)?;
@@ -191,7 +190,9 @@ impl Stream {
         outcome.recv().unwrap_or_else(|_| lost())?;
         *lock(&inner.thread) = Some(thread);
         let stream: Weak<dyn LiveStream> = Arc::downgrade(&(inner.clone() as Arc<dyn LiveStream>));
-        lock(&parts.streams).push(stream);
+        let mut streams = lock(&parts.streams);
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(stream);
         Ok(Stream { inner })
     }
 
@@ -268,7 +269,11 @@ fn counts_json(session: &Session, sink: &str) -> Object {
 fn open_sink(sink: &str) -> Result<Out, String> {
     let refused = |error: std::io::Error| format!("{sink}: cannot stream there: {error}");
     let out = match sink.strip_prefix("unix:") {
-        Some(path) => OwnedFd::from(UnixStream::connect(Path::new(path)).map_err(refused)?),
+        Some(path) => {
+            let stream = sys::local::connect(Path::new(path)).map_err(refused)?;
+            stream.set_nonblocking(false).map_err(refused)?;
+            OwnedFd::from(stream)
+        }
         None => {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600);
@@ -317,7 +322,7 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
             let grown =
                 [counter(word::NAMES) + counter(word::STACKS), counter(word::THREAD_SERIAL)];
             if grown != reported || stopping {
-                writer.tables(&tables(recording))?;
+                writer.tables(&tables(recording)?)?;
                 reported = grown;
             }
             writer.meta(&text())?;
@@ -333,12 +338,12 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
 }
 
 /// The four tables; the accounts of the threads are those of the black box and not of this stream.
-fn tables(recording: &Recording) -> [Vec<u64>; 4] {
-    let mut tables = recording.recorder.region().copy_tables();
+fn tables(recording: &Recording) -> std::io::Result<[Vec<u64>; 4]> {
+    let mut tables = recording.recorder.region().copy_tables()?;
     for row in tables[0].chunks_exact_mut(THREAD_WORDS) {
         (row[thread::PROGRESS], row[thread::DROPPED]) = (0, 0);
     }
-    tables
+    Ok(tables)
 }
 
 /// Records gathered into blocks, one a thread, numbered as they came.

@@ -7,7 +7,7 @@
 //! What it promises: no lock, allocation or wait. A request that finds no free slot is recorded and
 //! judged at its end, but not seen before (`requests_untracked`).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
 use format::trace::{self, Trace};
@@ -142,6 +142,9 @@ impl OpenTable {
             {
                 continue;
             }
+            // Release fence: pairs with the acquire fences in `each` and `trace`. A reader that
+            // sees one of the stores below sees that the slot was claimed, too.
+            fence(Ordering::Release);
             slot.begin_ns.store(begin_ns, Ordering::Relaxed);
             slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
@@ -321,7 +324,7 @@ impl OpenTable {
             ..Trace::default()
         };
         // Acquire fence: the loads above stay before this second load of the id.
-        std::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         self.is_open(id).then_some(ids)
     }
 
@@ -358,7 +361,7 @@ impl OpenTable {
             let word = |index: usize| slot.helpers[index].load(Ordering::Relaxed);
             let helpers = std::array::from_fn(word);
             // Acquire: the loads above stay before this second load of the id.
-            std::sync::atomic::fence(Ordering::Acquire);
+            fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
                 each(OpenRequest { id, begin_ns, name, tid, on_loop, task, helpers });
             }

@@ -7,7 +7,6 @@
 //!
 //! What it promises: `get` is one load, `find_or_add` of an existing object is a hash and a few
 //! compares; both are async-signal-safe. No lock that a fork could leave held.
-//! compares; both are safe in a signal handler. No lock that a fork could leave held.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

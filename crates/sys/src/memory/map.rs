@@ -18,8 +18,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-const PAGE: usize = 4096;
-
 /// A new mapping.
 pub struct Mapped {
     /// Its memory.
@@ -52,7 +50,7 @@ pub fn create(path: &Path, bytes: usize) -> io::Result<Mapped> {
 fn map_file(file: &File, bytes: usize) -> io::Result<Mapped> {
     file.set_len(bytes as u64)?;
     let words = map(Some(file), bytes)?;
-    let first = &words[..words.len().min(PAGE / size_of::<u64>())];
+    let first = &words[..words.len().min(page() / size_of::<u64>())];
     let in_steps = is_in_memory(file)
         && match populate(first) {
             Ok(()) => true,
@@ -77,8 +75,9 @@ pub fn anonymous(bytes: usize) -> io::Result<&'static [AtomicU64]> {
 /// cannot.
 pub fn populate(words: &'static [AtomicU64]) -> io::Result<()> {
     const POPULATE_WRITE: i32 = 23;
-    let begin = words.as_ptr() as usize & !(PAGE - 1);
-    let end = (words.as_ptr() as usize + size_of_val(words)).next_multiple_of(PAGE);
+    let page = page();
+    let begin = words.as_ptr() as usize & !(page - 1);
+    let end = (words.as_ptr() as usize + size_of_val(words)).next_multiple_of(page);
     if end == begin {
         return Ok(());
     }
@@ -113,6 +112,12 @@ pub unsafe fn replace_after_fork(words: &'static [AtomicU64]) {
     // SAFETY: the slice is exactly one mapping made by `map`; the new one has its place, size and
     // rights, so the slice stays valid. There is no other thread that could be reading.
     unsafe { libc::mmap(at, bytes, protection, flags, -1, 0) };
+}
+
+/// Bytes of a page of this kernel: 4 KiB, of some on ARM 16 or 64. Async-signal-safe.
+fn page() -> usize {
+    // SAFETY: it reads a number that the C library has in memory.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// RLIMIT_FSIZE, the largest file this process may write.
@@ -154,10 +159,10 @@ fn map(file: Option<&File>, bytes: usize) -> io::Result<&'static [AtomicU64]> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: `at` is page-aligned, `bytes` long, zeroed (new file or anonymous), and stays mapped
-    // for the life of the process (see `release`). All access goes through atomics, so sharing it
-    // between threads, and with other processes that map the same file, is free of data races.
-    // A process that makes the file shorter would break it (SIGBUS): its mode is 0600, and no code
-    // of ours does.
+    // for the life of the process (`replace_after_fork` puts other memory in its place). All access
+    // goes through atomics, so sharing it between threads, and with other processes that map the
+    // same file, is free of data races. A process that makes the file shorter would break it
+    // (SIGBUS): its mode is 0600, and no code of ours does.
     Ok(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), bytes / size_of::<u64>()) })
 }
 
@@ -188,12 +193,14 @@ mod tests {
         let path = Path::new("/dev/shm").join(name);
         let Ok(mapped) = create(&path, 4 << 20) else { return };
         if mapped.in_steps {
-            assert_eq!(taken(&path), 4096);
+            let page = page() as u64;
+            assert_eq!(taken(&path), page);
             populate(&mapped.words[131_072..262_144]).expect("a megabyte");
-            assert_eq!(taken(&path), 4096 + (1 << 20));
+            assert_eq!(taken(&path), page + (1 << 20));
             // A part of a page is the whole page.
-            populate(&mapped.words[511..513]).expect("two pages");
-            assert_eq!(taken(&path), 2 * 4096 + (1 << 20));
+            let last = page as usize / size_of::<u64>();
+            populate(&mapped.words[last - 1..last + 1]).expect("two pages");
+            assert_eq!(taken(&path), 2 * page + (1 << 20));
         } else {
             assert_eq!(taken(&path), 4 << 20, "a kernel before 5.14");
         }
