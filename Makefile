@@ -92,4 +92,4 @@ lint:
 	tools/lint
 
 clean:
-	rm -rf target build .venv python/dashcam.data
+	rm -rf target build dist .venv python/dashcam.data python/dashcam/*.so
