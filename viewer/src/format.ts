@@ -1,6 +1,6 @@
 // Numbers and times in the form that people read.
 
-// A verdict's sentences have the same rule: crates/diagnosis/src/wording.rs, with the same cases in
+// A verdict's sentences have the same rule: crates/analysis/src/readable.rs, with the same cases in
 // its test.
 
 /** `1.01 s`, `654 ms` of nanoseconds; one digit below 10 ms; `3.1 µs` of what that would round to nothing. */

@@ -4,8 +4,8 @@
 //! cuts a thread's time into exclusive segments that sum to it, `states` does so for a whole
 //! capture; `requests` divides slow requests from normal ones; `context` finds the request and span
 //! a thread worked on; `frames` knows the owner of a frame's code, `servers` which code takes
-//! requests in; `gaps` finds times in which the
-//! whole process may have been stopped; `words` gives names to threads, waits and places. `index`
+//! requests in; `gaps` finds times in which the whole process may have been stopped; `words` gives
+//! names to threads, waits and places, `readable` writes numbers as a person reads them. `index`
 //! answers what a thread did at a given time, `loops` and `forks` which part of that was an event
 //! loop's own wait or a fork. `waits` joins one wait from the segments it was cut into; `resource`
 //! says what was waited for, `signatures` which code waits for what.
@@ -23,6 +23,7 @@ pub mod frames;
 pub mod gaps;
 pub mod index;
 mod loops;
+pub mod readable;
 pub mod requests;
 pub mod resource;
 pub mod servers;

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use analysis::readable::thousands;
 use capture::judged::Judged;
 use capture::read::Capture;
-use diagnosis::{thousands, Diagnosis};
+use diagnosis::Diagnosis;
 use serde_json::Value;
 
 use crate::columns::plain;

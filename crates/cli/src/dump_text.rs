@@ -4,7 +4,7 @@
 //! promises: what is not known is not there, and what was torn says so. What is missing on purpose:
 //! outer frames beyond `MOST_FRAMES`, and long lists' ends; `--json` has them.
 
-use diagnosis::counted;
+use analysis::readable::counted;
 use serde_json::Value;
 
 use crate::columns::plain;

@@ -12,8 +12,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use analysis::readable::{ms_text, thousands};
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
-use diagnosis::{ms_text, thousands};
 use serde_json::Value;
 use tables::summary::{request_ms, Summary};
 

@@ -12,10 +12,11 @@
 use std::collections::HashMap;
 
 use analysis::frames::Frames;
+use analysis::readable::{ms_text, thousands};
 use analysis::requests::Judged;
 use capture::read::{Capture, RequestRow, Text, Traces};
 use diagnosis::critical_path::of_request;
-use diagnosis::{ms_text, thousands, Context, Slice};
+use diagnosis::{Context, Slice};
 
 use crate::columns::plain;
 

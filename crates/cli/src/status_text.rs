@@ -70,7 +70,7 @@ impl Text {
     }
 
     fn requests(&mut self, status: &Value) {
-        let count = |name: &str| diagnosis::thousands(number(&status[name]));
+        let count = |name: &str| analysis::readable::thousands(number(&status[name]));
         let (begun, open, slow) =
             (count("requests"), count("open_requests"), count("slow_requests"));
         let limit = word(&status["settings"]["slow"]);

@@ -32,7 +32,6 @@
 //! order           in which order rules and inferences are asked
 //! cause           the list of causes
 //! doing           what a blocker did, and its words
-//! wording         numbers as a person reads them
 //! ```
 
 mod candidate;
@@ -54,7 +53,6 @@ mod memo;
 mod order;
 mod render;
 mod reported;
-mod wording;
 
 pub use analysis::frames::Place;
 pub use cause::Cause;
@@ -70,4 +68,3 @@ pub use render::json::to_json;
 pub use render::markdown::{escaped, to_markdown};
 pub use render::screen::{to_screen, wrapped, Screen};
 pub use render::text::to_text;
-pub use wording::{counted, ms_text, thousands};

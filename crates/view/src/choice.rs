@@ -89,7 +89,7 @@ fn left_out(
     (slow, whole): (usize, usize),
     normal: usize,
 ) -> Vec<String> {
-    use diagnosis::thousands;
+    use analysis::readable::thousands;
     let count = |n: usize| thousands(n as u64);
     let mut out = Vec::new();
     let (all_slow, all_normal) = (requests.slow.len(), requests.normal.len());

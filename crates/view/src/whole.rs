@@ -266,7 +266,7 @@ fn bound<T>(rows: &mut Vec<T>, what: &str, left_out: &mut Vec<String>) {
 
 fn left_out_rows(what: &str, kept: usize, all: usize, left_out: &mut Vec<String>) {
     if kept < all {
-        let count = |n: usize| diagnosis::thousands(n as u64);
+        let count = |n: usize| analysis::readable::thousands(n as u64);
         left_out.push(format!("{what}: the first {} of {}.", count(kept), count(all)));
     }
 }

@@ -6,7 +6,7 @@ import { source } from "./source.mjs";
 const { clock, count, duration, offset, percent, step, tick, unitOf } = await source("format.ts");
 
 test("a duration has the unit and the digits of its size", () => {
-  // The cases of `numbers_for_people` in crates/diagnosis/src/wording.rs.
+  // The cases of `numbers_for_people` in crates/analysis/src/readable.rs.
   const ms = [654.3, 1006.4, 999.6, 1200, 12_345, 1_204_000, 5.06, 0.0031, 0, 0.06];
   assert.deepEqual(ms.map((ms) => duration(ms * 1e6)),
     ["654 ms", "1.01 s", "1 s", "1.2 s", "12.3 s", "1,204 s", "5.1 ms", "3.1 µs", "0.0 ms", "0.1 ms"]);

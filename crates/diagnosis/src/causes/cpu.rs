@@ -18,7 +18,7 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::facts::library_threads;
-use crate::wording::ms_text;
+use analysis::readable::ms_text;
 
 pub const RULE: Rule = Rule { id: "cpu", grounds: Grounds::State, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };

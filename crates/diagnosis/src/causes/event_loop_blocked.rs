@@ -29,7 +29,7 @@ use crate::causes::{import, lock_wait, pool_wait};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::doing::Doing;
-use crate::wording::ms_text;
+use analysis::readable::ms_text;
 
 pub const RULE: Rule = Rule { id: "event-loop-blocked", grounds: Grounds::Loop, claim };
 pub const ROW: Row = Row { sentence, advice };

@@ -10,7 +10,7 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::doing::Doing;
 use crate::facts::awaits::Awaited;
-use crate::wording::ms_text;
+use analysis::readable::ms_text;
 
 /// What is said of findings of a cause.
 pub struct Row {

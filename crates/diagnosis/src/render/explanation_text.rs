@@ -15,7 +15,7 @@ use crate::explain::{
     Threshold,
 };
 use crate::finding::Diagnosis;
-use crate::wording::{counted, ns_text, offset_text, thousands};
+use analysis::readable::{counted, ns_text, offset_text, thousands};
 
 /// Why each finding says what it says; empty where there is none, or nobody asked.
 pub fn to_explanation(diagnosis: &Diagnosis<'_>) -> String {

@@ -11,7 +11,7 @@ use analysis::frames::Place;
 use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
 use super::{metric_series, source_line};
 use crate::finding::{Confidence, Diagnosis, Finding};
-use crate::wording::{plain, thousands};
+use analysis::readable::{plain, thousands};
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]

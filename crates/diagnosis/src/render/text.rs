@@ -11,7 +11,7 @@ use format::metric::Numbers;
 use super::{metric_series, source_line};
 use crate::cause::Cause;
 use crate::finding::{Confidence, Diagnosis, Finding, Suspect};
-use crate::wording::{counted, ms_text, ns_text, plain, thousands};
+use analysis::readable::{counted, ms_text, ns_text, plain, thousands};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {

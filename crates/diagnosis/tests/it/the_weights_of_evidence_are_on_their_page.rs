@@ -14,7 +14,7 @@ fn each_row_of_the_table_is_a_row_of_the_page_and_there_is_no_other() {
             Role::Holder => "has it",
             Role::Waker => "ended the wait",
         };
-        let weight = diagnosis::thousands(most(row.by) as u64);
+        let weight = analysis::readable::thousands(most(row.by) as u64);
         let weight = match row.weight {
             Weight::Fixed(_) => weight,
             Weight::Measured(_) => format!("up to {weight}"),

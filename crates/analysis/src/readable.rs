@@ -14,7 +14,7 @@ pub fn ms_text(ms: f64) -> String {
 }
 
 /// A time since a begin, `1,006 ms`: to the millisecond, since two of them are compared.
-pub(crate) fn offset_text(ms: f64) -> String {
+pub fn offset_text(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.1} ms"),
         ms => format!("{} ms", thousands(ms.round() as u64)),
@@ -56,7 +56,7 @@ pub fn counted(n: usize, what: &str) -> String {
 
 /// Text of the recorded program for a line of ours: it brings no line of its own, and no control
 /// character reaches a terminal.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let keep = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     text.chars().map(|c| if keep(c) { c } else { '?' }).collect()
 }
