@@ -46,14 +46,15 @@ ROOMS: dict[str, set[str]] = {
     "diagnosis": {"format", "capture", "analysis"},
     "symbols": {"capture", "format"},
     "export": {"otlp", "format", "capture", "analysis"},
-    "view": {"format", "capture", "analysis", "diagnosis"},
+    "report": {"format", "capture", "analysis", "diagnosis"},
+    "view": {"format", "capture", "analysis", "diagnosis", "report"},
     "tables": {"format", "capture", "analysis", "diagnosis"},
-    "sim": {"format", "sys", "sampler", "capture", "analysis", "diagnosis", "golden"},
-    "golden": {"format", "capture", "diagnosis", "symbols", "trigger"},
-    "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
+    "sim": {"format", "sys", "sampler", "capture", "analysis", "diagnosis", "report", "golden"},
+    "golden": {"format", "capture", "diagnosis", "report", "symbols", "trigger"},
+    "reader": {"capture", "diagnosis", "report", "symbols", "tables", "trigger"},
     "attach": {"sys"},
-    "cli": {"analysis", "attach", "dump", "samplers", "format", "settings", "sys", "trigger", "capture", "diagnosis", "export", "symbols",
-            "tables", "view", "otlp", "statsd"},
+    "cli": {"analysis", "attach", "dump", "samplers", "format", "settings", "sys", "trigger", "capture", "diagnosis", "report", "export",
+            "symbols", "tables", "view", "otlp", "statsd"},
 }
 # The dependencies that a host carries besides our own rooms. A new one needs a line in
 # ARCHITECTURE.md.

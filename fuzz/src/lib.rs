@@ -19,8 +19,8 @@ pub fn read(bytes: &[u8]) {
         let _ = capture.thread_name(sample.tid);
     }
     let diagnosis = diagnosis::diagnose(&capture, |_| LIMIT_NS);
-    let _ = diagnosis::to_text(&diagnosis);
-    let _ = diagnosis::to_json(&diagnosis, "fuzz").to_string();
+    let _ = report::to_text(&diagnosis);
+    let _ = report::to_json(&diagnosis, "fuzz").to_string();
     let limits = Limits { slow: 8, normal: 4, dots: 100, bytes: 1 << 20 };
     let mut recorded = Recorded::default();
     recorded.take(&capture, &view::timelines(&capture, &|_| LIMIT_NS, limits));

@@ -6,7 +6,7 @@
 //! What it promises: what is at zero or not used is not there, and no control characters of another
 //! process are. What is missing on purpose: the rest of the JSON, which `--json` prints.
 
-use diagnosis::wrapped;
+use report::wrapped;
 use serde_json::{Map, Value};
 use settings::{Knob, KNOBS};
 use trigger::show_ns;

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use anstream::{AutoStream, ColorChoice};
-use diagnosis::{wrapped, Screen};
+use report::{wrapped, Screen};
 
 /// Longer lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 110;

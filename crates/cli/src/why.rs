@@ -160,33 +160,33 @@ fn verdict(
     };
     progress::clear();
     // Empty unless it was requested.
-    let explanation = diagnosis::to_explanation(&diagnosis);
+    let explanation = report::to_explanation(&diagnosis);
     // The answer first; the verdicts on the rest of the folder follow it.
     let others = || path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
     let name = file.display().to_string();
     match form {
         Form::Json => {
-            let mut verdict = diagnosis::to_json(&diagnosis, &name);
+            let mut verdict = report::to_json(&diagnosis, &name);
             if let (Some(others), Some(verdict)) = (others(), verdict.as_object_mut()) {
                 verdict.insert("others".to_owned(), others.to_json());
             }
             *json = Some(verdict);
         }
         Form::Markdown => {
-            print!("{}", diagnosis::to_markdown(&diagnosis, &name));
+            print!("{}", report::to_markdown(&diagnosis, &name));
             if !explanation.is_empty() {
                 println!("\n```text{explanation}```");
             }
             let others = others().map(|others| others.to_text()).filter(|text| !text.is_empty());
-            others.into_iter().for_each(|text| println!("\n{}", diagnosis::escaped(&text)));
+            others.into_iter().for_each(|text| println!("\n{}", report::escaped(&text)));
         }
         Form::Text => {
             match terminal::terminal() {
                 Some(screen) => {
                     print!("{}", terminal::fitted(&screen::origin(&file, &capture.meta)));
-                    print!("{}", diagnosis::to_screen(&diagnosis, screen));
+                    print!("{}", report::to_screen(&diagnosis, screen));
                 }
-                None => print!("{}", diagnosis::to_text(&diagnosis)),
+                None => print!("{}", report::to_text(&diagnosis)),
             }
             print!("{explanation}");
             let _ = io::stdout().flush();

@@ -4,16 +4,17 @@
 //! under. Each slow request's critical path is cut into exclusive slices, and each slice is claimed
 //! by a cause: waits by what held or ended them, waits for work on other threads replaced by what
 //! those did. What normal requests do too is taken off, and what remains is grouped by cause and
-//! place, ranked, given a confidence and put into words.
+//! place, ranked, given a confidence and a sentence.
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
+//!
+//! Missing on purpose: the layout of a verdict, as text or JSON (`crates/report`).
 //!
 //! The modules are in layers: each imports only those below it (`tools/check_rooms.py` reads this
 //! list).
 //!
 //! ```text
-//! render          text, JSON, Markdown
 //! judge           a capture -> a verdict; a group of slices -> a finding, its confidence
 //! reported        what a finding reports beside its cause: callers, calls in a loop, wakeups
 //! groups          the weight of each slice; slices of one cause and place; the threads to blame
@@ -51,7 +52,6 @@ mod groups;
 mod judge;
 mod memo;
 mod order;
-mod render;
 mod reported;
 
 pub use analysis::frames::Place;
@@ -60,11 +60,6 @@ pub use claim::{Blocker, Claim, Slice};
 pub use context::Context;
 pub use critical_path::divided;
 pub use doing::Doing;
-pub use finding::{Confidence, Diagnosis, Evidence, Finding};
+pub use finding::{Confidence, Diagnosis, Evidence, Finding, Suspect};
 pub use judge::{diagnose, diagnose_explained, diagnose_in_order, wanted};
 pub use order::Order;
-pub use render::explanation_text::to_explanation;
-pub use render::json::to_json;
-pub use render::markdown::{escaped, to_markdown};
-pub use render::screen::{to_screen, wrapped, Screen};
-pub use render::text::to_text;

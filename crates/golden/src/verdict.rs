@@ -1,8 +1,9 @@
 //! The verdict on a capture, as `dashcam why` gives it.
 
 use capture::read::{Capture, Wanted};
-use diagnosis::{diagnose, diagnose_explained, diagnose_in_order, to_explanation};
+use diagnosis::{diagnose, diagnose_explained, diagnose_in_order};
 use diagnosis::{Diagnosis, Order, Place};
+use report::to_explanation;
 use trigger::Rules;
 
 use crate::words;
@@ -84,7 +85,7 @@ fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     });
     Verdict {
         findings: findings.collect(),
-        text: diagnosis::to_text(diagnosis),
+        text: report::to_text(diagnosis),
         contradictions: words::contradictions(diagnosis),
     }
 }

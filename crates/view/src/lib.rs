@@ -61,7 +61,7 @@ pub fn page(
         let least = limits.slow <= 1 && limits.normal == 0 && limits.dots <= 100;
         if packed.len() <= limits.bytes || least {
             let title = format!("{} - dashcam", capture.meta.service);
-            return html::fill(&title, &diagnosis::to_text(diagnosis), &packed);
+            return html::fill(&title, &report::to_text(diagnosis), &packed);
         }
         if limits.whole > 0 {
             // Threads that the requests had nothing to do with are missed least.

@@ -41,11 +41,11 @@ pub fn data(
     let capture = chosen.capture;
     let mut tables = Tables::new(capture);
     let mut out = Object::new();
-    let verdict = diagnosis::to_json(diagnosis, file);
+    let verdict = report::to_json(diagnosis, file);
     out.raw("schema", "1");
     out.raw("verdict", &verdict.to_string());
-    out.raw("text", &json::text(&diagnosis::to_text(diagnosis)));
-    out.raw("markdown", &json::text(&diagnosis::to_markdown(diagnosis, file)));
+    out.raw("text", &json::text(&report::to_text(diagnosis)));
+    out.raw("markdown", &json::text(&report::to_markdown(diagnosis, file)));
     out.raw("members", &members(chosen, diagnosis));
     out.raw("about", &about(chosen));
     let causes = causes(chosen);

@@ -70,9 +70,9 @@ impl PyCapture {
                 Some(rules) => diagnosis::diagnose(&source.capture, |name| rules.limit_ns(name)),
                 None => source.diagnosis(),
             };
-            let json = diagnosis::to_json(&verdict, &source.file).to_string();
-            let text = diagnosis::to_text(&verdict);
-            (json, text, diagnosis::to_markdown(&verdict, &source.file))
+            let json = report::to_json(&verdict, &source.file).to_string();
+            let text = report::to_text(&verdict);
+            (json, text, report::to_markdown(&verdict, &source.file))
         }))
     }
 

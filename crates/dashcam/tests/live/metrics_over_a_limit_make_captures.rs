@@ -89,7 +89,7 @@ fn a_metric_over_its_limit_makes_a_capture_once() {
     assert!(of("dashcam.sampler.passes").iter().sum::<f64>() > 0.0);
     let verdict = diagnosis::diagnose(&capture, |_| u64::MAX);
     assert!(verdict.findings.is_empty(), "nobody invents a cause");
-    let text = diagnosis::to_text(&verdict);
+    let text = report::to_text(&verdict);
     assert!(text.contains("Saved for: metric: queue.depth{region=eu} was 101:"), "{text}");
     dashcam::before_exit();
 }

@@ -87,7 +87,7 @@ fn native_cpu_is_named_by_line() {
         let name = capture.name_id(request);
         capture.requests.retain(|r| Some(r.name) == name);
         let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-        println!("{}", diagnosis::to_text(&diagnosis));
+        println!("{}", report::to_text(&diagnosis));
         let finding = diagnosis.findings.iter().find(|f| f.cause == Cause::Cpu);
         let finding = finding.expect("they computed");
         if state != "on" {

@@ -137,7 +137,7 @@ fn native_waits_are_named_by_line() {
     let notes = symbols::name_native(&mut capture);
     assert!(notes.is_empty(), "{notes:?}");
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-    println!("{}", diagnosis::to_text(&diagnosis));
+    println!("{}", report::to_text(&diagnosis));
     let wanted = [
         (Cause::Sleep, "back_off", &SLEEPS),
         (Cause::LockWait, "reserve", &LOCKS),

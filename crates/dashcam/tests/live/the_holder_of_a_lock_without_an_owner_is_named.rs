@@ -132,7 +132,7 @@ fn the_holder_of_a_lock_without_an_owner_is_named() {
     let notes = symbols::name_native(&mut capture);
     assert!(notes.is_empty(), "{notes:?}");
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-    println!("{}", diagnosis::to_text(&diagnosis));
+    println!("{}", report::to_text(&diagnosis));
     for (waits, holds) in [("reserve", "recount"), ("quote", "reprice")] {
         let finding = at(&diagnosis, waits).expect(waits);
         let culprit = finding.culprit.as_ref().expect("who held it");
@@ -147,10 +147,10 @@ fn the_holder_of_a_lock_without_an_owner_is_named() {
     // The same without the kernel's records of wakers: at best a guess.
     capture.wakes.clear();
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-    println!("{}", diagnosis::to_text(&diagnosis));
+    println!("{}", report::to_text(&diagnosis));
     for waits in ["reserve", "quote"] {
         let sure = at(&diagnosis, waits).is_some_and(|f| f.confidence == Confidence::Confirmed);
-        assert!(!sure, "{}", diagnosis::to_text(&diagnosis));
+        assert!(!sure, "{}", report::to_text(&diagnosis));
     }
 }
 

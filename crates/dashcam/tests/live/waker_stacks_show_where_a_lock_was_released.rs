@@ -157,7 +157,7 @@ fn waker_stacks_show_where_a_lock_was_released() {
         .map(|name| of_settle.and_then(|s| s.iter().position(|f| f.ends_with(name))));
     assert!(order[0].is_some() && order[0] < order[1], "{of_settle:?}");
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-    println!("{}", diagnosis::to_text(&diagnosis));
+    println!("{}", report::to_text(&diagnosis));
     for (waits, lets_go) in [("reserve", "settle"), ("quote", "reprice")] {
         let there = |f: &&diagnosis::Finding| {
             let place = f.place.as_ref().is_some_and(|p| p.function == waits);

@@ -71,7 +71,7 @@ fn without_perf_events_a_capture_says_so() {
         assert!(state.contains("seccomp") || state.contains("perf_event_paranoid"), "{state}");
     }
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
-    println!("{}", diagnosis::to_text(&diagnosis));
+    println!("{}", report::to_text(&diagnosis));
     let of = |cause| diagnosis.findings.iter().find(|f| f.cause == cause);
     let slept = of(Cause::Sleep).and_then(|f| f.place.as_ref()).expect("a place of the pause");
     assert_eq!(slept.function, "rest");

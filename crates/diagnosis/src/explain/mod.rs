@@ -4,7 +4,7 @@
 //! it, and of some example requests the comparisons behind them: which candidates for the blocker
 //! there were, the evidence for each, which one won, and for what reason the others were dropped.
 //! Inferences fill a `trace` with comparisons on request; `judge::explanation` picks the examples
-//! of a finding and judges them once more with the trace on. `render` shows it.
+//! of a finding and judges them once more with the trace on. `crates/report` shows it.
 //!
 //! What it promises: data, no sentences; every rule, inference and reason has a stable id. Nothing
 //! here decides anything: the verdict is the same with it and without (a test judges all golden

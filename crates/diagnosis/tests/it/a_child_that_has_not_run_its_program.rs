@@ -3,12 +3,13 @@
 //! with a time limit, in which `subprocess` asks again and again, is no pause; nor is a pidfd a
 //! peer.
 
-use crate::made;
-
-use diagnosis::{diagnose, to_text, Finding};
+use diagnosis::{diagnose, Finding};
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind::{PipeRead, Poll, Sleep};
 use made::{off, request, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

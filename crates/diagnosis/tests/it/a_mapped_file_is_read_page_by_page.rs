@@ -1,14 +1,15 @@
 //! On captures made by hand: thousands of short waits for pages, of which samples find a few, are
 //! one cause.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow, VitalRow};
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::record::{flag, Sample};
 use format::usage::Usage;
 use format::wait::WaitKind::{self, Fault, Poll, Running, SocketRead};
 use made::{also_off, also_seen, off, request, sample, seen, stack, stack_on, used, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

@@ -2,13 +2,14 @@
 //! If it goes on awaiting that for as long afterwards, the loop delayed nothing. And what a library
 //! hands to a thread of its own is that thread's work.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::AwaitKind;
 use format::wait::WaitKind::{Futex, Poll, Running};
 use made::{also_seen, awaited, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const LOOP: u32 = 7;
 

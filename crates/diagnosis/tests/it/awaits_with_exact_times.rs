@@ -1,14 +1,15 @@
 //! On captures made by hand: where the interpreter reported when no code of a request ran, what its
 //! task was seen to await then, it awaited for exactly that time.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Finding};
+use diagnosis::{diagnose, Confidence, Finding};
 use format::record::Await;
 use format::suspension::Suspension;
 use format::wait::{AwaitKind, WaitKind};
 use made::{awaited, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const LOOP: u32 = 7;
 const SLOW: [u64; 2] = [900, 901];

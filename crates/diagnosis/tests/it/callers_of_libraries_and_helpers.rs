@@ -2,12 +2,13 @@
 //! an installed library belongs to the call that it tries again, or to the library's caller; a
 //! query for each row belongs to the code that asks for each row.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Finding};
+use diagnosis::{diagnose, Finding};
 use format::wait::WaitKind::{Running, Sleep, SocketRead};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

@@ -1,13 +1,14 @@
 //! On captures made by hand: calls that one line makes again and again are counted from what was
 //! recorded, and reported at that line; the holder of a pool's item is reported as it was known.
 
-use crate::made;
-
 use capture::read::{Capture, GcRow};
-use diagnosis::{diagnose, to_text, Confidence};
+use diagnosis::{diagnose, Confidence};
 use format::record::{Await, Sample};
 use format::wait::{AwaitKind, WaitKind};
 use made::{code, node, off_row, request, span, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 

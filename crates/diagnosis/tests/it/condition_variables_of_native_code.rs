@@ -1,11 +1,12 @@
 //! On captures made by hand: what native code waits for at a condition variable, and for a lock.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind::{Futex, Running};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 const OWN: &str = "/srv/billy/src/main.rs";

@@ -1,12 +1,13 @@
 //! On captures made by hand: the culprit is the thread that blocked longest, never a bystander, and
 //! the words fit what was seen.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow, TaskRow};
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind;
 use made::{code, node, off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// Names of the capture: a request, functions, files.
 const NAMES: [&str; 8] =

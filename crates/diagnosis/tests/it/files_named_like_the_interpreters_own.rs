@@ -1,13 +1,14 @@
 //! On captures made by hand: files that bear the name of one of the interpreter's own, and the
 //! threads that know a lock which is written in a file of its own.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::HolderSource;
 use format::wait::WaitKind::{Futex, SocketRead};
 use made::{also_seen, off, request, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

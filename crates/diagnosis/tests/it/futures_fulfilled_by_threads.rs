@@ -1,13 +1,14 @@
 //! On captures made by hand: a task awaits a future that a thread fulfils, and that thread waited
 //! for another.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::AwaitKind;
 use format::wait::WaitKind::{ChildWait, Futex, Poll, Sleep};
 use made::{also_seen, awaited, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

@@ -1,12 +1,13 @@
 //! The holder of the GIL is the thread that held it for most of a whole wait, by what all samples
 //! of that time read, not the holder that the sample of one segment of 5 ms happened to read.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::{Gil, Running, SocketRead};
 use made::{also_seen, off, request, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const WAITER: u32 = 8;

@@ -2,12 +2,13 @@
 //! wait ended is named, though it shares no code with the waiter; and a thread that waits for an
 //! answer with a time limit is at work.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::{Futex, Poll, Running, Sleep};
 use made::{also_off, also_seen, seen, stack, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const WAITER: u32 = 7;
 const KEEPERS: [u32; 2] = [9, 11];

@@ -1,12 +1,13 @@
 //! On captures made by hand: the holder of a lock without an owner, from where threads were during
 //! the waits and at all other times.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::wait::WaitKind;
 use made::{seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// Thread 7 waits 499 ms for a lock of C code. Without switch records.
 fn waiting() -> Capture {

@@ -1,13 +1,14 @@
 //! On captures made by hand: a product whose code lies among the installed packages, started by a
 //! console script.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind::{Sleep, SocketRead};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const SCRIPT: (&str, &str, u32) = ("<module>", "/venv/bin/gunicorn", 10);

@@ -1,14 +1,15 @@
 //! On captures made by hand: where the interpreter's library or a package is between the program
 //! and its wait, the finding says what was waited for in the program's own terms.
 
-use crate::made;
-
 use capture::read::{Capture, TaskRow};
-use diagnosis::{diagnose, to_text, Confidence, Finding};
+use diagnosis::{diagnose, Confidence, Finding};
 use format::record::{Await, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 use made::{also_off as off, also_seen as seen, awaited, request, stack, used, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const THREAD: u32 = 7;
 const OTHER: u32 = 9;

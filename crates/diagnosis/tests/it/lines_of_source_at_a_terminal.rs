@@ -1,12 +1,13 @@
 //! Below a place, `why` at a terminal shows the line of source that the capture has of it.
 
-use crate::made;
-
 use capture::read::Capture;
 use capture::source::SourceLines;
-use diagnosis::{diagnose, to_screen, to_text, Screen};
+use diagnosis::diagnose;
 use format::wait::WaitKind;
 use made::{request, seen, stack, BEGIN, MS};
+use report::{to_screen, to_text, Screen};
+
+use crate::made;
 
 fn capture(line: &str, changed: bool) -> Capture {
     let mut made = made::capture(7, &["GET /"]);

@@ -1,14 +1,15 @@
 //! On captures made by hand: two threads that wait for each other's locks, whose owners no sample
 //! can read; waits that end by their limit; and waits behind which there was no CPU.
 
-use crate::made;
-
 use analysis::timeline::{self, Segment};
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::{flag, TARGET_IS_NAME};
 use format::wait::WaitKind::{ChildWait, FileLock, Futex, Running, Sleep, SocketRead};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

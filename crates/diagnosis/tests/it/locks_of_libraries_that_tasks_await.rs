@@ -1,13 +1,14 @@
 //! On captures made by hand: a task awaits a lock of a library's, which waits in a future of its
 //! own.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::AwaitKind::{Future, Socket};
 use made::{awaited, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 const OWN: &str = "/srv/board.py";

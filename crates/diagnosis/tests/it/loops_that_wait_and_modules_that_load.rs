@@ -287,7 +287,7 @@ fn a_callback_that_polls_an_unknown_peer_keeps_the_loop() {
         let finding = only(&made);
         assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "deliver"));
         let text = diagnose(&made, |_| 300 * MS);
-        let text = diagnosis::to_text(&text);
+        let text = report::to_text(&text);
         assert!(text.contains("waited for a peer, reached from send()."), "{text}");
     }
     // Its own loop's code, or that of one that is not Python, waits for something to do.

@@ -1,12 +1,13 @@
 //! On captures made by hand: requests on an async runtime of Rust's. A worker without work is to
 //! blame for nothing; a worker that a task keeps is.
 
-use crate::made;
-
 use capture::read::{Capture, TaskRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind::{Futex, Poll, SocketRead};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 /// Another worker of the same runtime.

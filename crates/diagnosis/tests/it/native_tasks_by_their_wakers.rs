@@ -1,14 +1,15 @@
 //! On captures made by hand: what the task of a native runtime awaits, and who ended that, by the
 //! stacks it waits with and the stack of its waker.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Finding};
+use diagnosis::{diagnose, Confidence, Finding};
 use format::record::Await;
 use format::suspension::Suspension;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 use made::{awaited, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const WORKER: u32 = 7;
 const BLOCKING: u32 = 9;

@@ -2,16 +2,17 @@
 //! holder of the lock that a pool's worker waits for is named, and the worker between; a file lock
 //! of this very process has a thread that holds it.
 
-use crate::made;
-
 use capture::read::{Capture, MetricRow, Text};
-use diagnosis::{diagnose, to_text, Confidence, Finding};
+use diagnosis::{diagnose, Confidence, Finding};
 use format::metric::Numbers;
 use format::record::TARGET_IS_NAME;
 use format::wait::HolderSource;
 use format::wait::WaitKind::{self, FileLock, Futex, Gil, Running, Sleep, SocketRead};
 use format::wake::{Wake, Waker};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

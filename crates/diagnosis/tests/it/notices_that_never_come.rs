@@ -1,12 +1,13 @@
 //! On captures made by hand: a wait for notice that ran to its time limit, with and without switch
 //! records.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind;
 use made::{off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const THREADING: &str = "/usr/lib/python3.11/threading.py";
 const VIEW: (&str, &str, u32) = ("view", "/srv/app.py", 12);

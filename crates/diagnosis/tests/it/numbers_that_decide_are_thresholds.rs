@@ -14,7 +14,6 @@ const OTHERS: &[(&str, &str)] = &[
     ("const YOUNG_NS", "the sampler's own limit, for the states of threads"),
     ("const FIRST_SPAN_NS", "how far is searched at first: cost"),
     ("const SHORT_WAITS_NS", "of waits in one such time one is asked about: cost"),
-    ("const BURST_NS", "words: requests that came together"),
     ("const SLIVER", "length of an explanation"),
     ("const HARDLY_ANY", "words"),
     ("thresholds::storage_kib()", "a unit"),

@@ -1,12 +1,13 @@
 //! On captures made by hand, without switch records: where each request has a thread of its own
 //! that thread is not sampled behind the request. A wait that it ended with lasted until then.
 
-use crate::made;
-
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::record::flag;
 use format::wait::WaitKind::{Futex, Poll, SocketRead};
 use made::{also_seen, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const COURIER: u32 = 9;

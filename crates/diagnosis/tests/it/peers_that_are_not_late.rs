@@ -2,14 +2,15 @@
 //! event loop of its own, a task that only watches for the client to go away, a worker that has
 //! nothing to do.
 
-use crate::made;
-
 use capture::read::{Capture, TaskRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::AwaitKind;
 use format::wait::WaitKind::{Futex, Poll, SocketRead};
 use made::{also_seen, awaited, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

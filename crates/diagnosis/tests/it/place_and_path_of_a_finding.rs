@@ -1,12 +1,13 @@
 //! On captures made by hand: the place of a finding, and the path to it.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::HolderSource;
 use format::wait::WaitKind::{Futex, Gil, Poll, Running};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

@@ -1,14 +1,15 @@
 //! On captures made by hand: where a thread mostly was that was seen at another line each time, and
 //! the waker of a wait whose thread got no CPU for a while afterwards.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::record::flag;
 use format::wait::HolderSource;
 use format::wait::WaitKind::{Futex, Running, SocketRead};
 use made::{also_seen, capture, off, request, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// The thread of the slow request, and another one.
 const OWN: u32 = 7;

@@ -2,12 +2,13 @@
 //! connection when there are no switch records, a pool whose time limit ran out, a lock held during
 //! an import, a worker that had no work, requests older than what is known.
 
-use crate::made;
-
 use capture::read::{Capture, Coverage, RequestRow};
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::wait::{HolderSource, WaitKind};
 use made::{code, node, off, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// Functions and their files, by code id from 1 on.
 const CODES: [(&str, &str); 10] = [

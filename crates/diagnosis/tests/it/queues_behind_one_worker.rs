@@ -1,12 +1,13 @@
 //! On captures made by hand: a queue or pipe within the process is full because of what the thread
 //! did that is to empty it, in whatever library both are, and for whoever waits behind that.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::wait::{HolderSource, WaitKind};
 use made::{off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const LIB: &str = "/usr/lib/python3.11";
 const VIEW: (&str, &str, u32) = ("view", "/srv/app.py", 12);

@@ -2,12 +2,13 @@
 //! one thread sets that works the queue off. Work that the thread had begun before is what the
 //! request waits behind; work that it began for the request is the request's own.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind::{Futex, Running};
 use made::{also_off, also_seen, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const WORKER: u32 = 9;

@@ -2,12 +2,13 @@
 //! that ran before every end of several waits ended them; a thread that carries work to processes
 //! has nothing; and a program that loads goes on loading where no sample saw it.
 
-use crate::made;
-
 use capture::read::{Capture, TaskRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind::{Futex, Poll, Running, SocketRead};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

@@ -1,12 +1,13 @@
 //! On captures made by hand: once a thread has handed a request over and another one ends it, what
 //! the first one does is no part of the request.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow, TaskRow};
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::{Poll, Running, SocketRead};
 use made::{off, request, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// The thread that takes calls from the network, and two of its pool.
 const TAKES: u32 = 7;

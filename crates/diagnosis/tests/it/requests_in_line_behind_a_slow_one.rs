@@ -1,11 +1,12 @@
 //! On captures made by hand: requests that waited for the one worker behind another one.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow};
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::Sleep;
 use made::{also_seen, off, request, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

@@ -1,13 +1,14 @@
 //! On captures made by hand: a request on an event loop whose task no sample saw awaited what other
 //! requests of its name were seen at, where these agree.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, WaitKind};
 use made::{awaited, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 /// Names of requests.

@@ -2,16 +2,17 @@
 //! pauses, pools that nobody gives back to, tasks and threads that are sampled seldom, requests
 //! that waited for the GIL before they began.
 
-use crate::made;
-
 use capture::read::{Capture, VitalRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::flag;
 use format::wait::WaitKind::{Accept, Futex, Gil, Poll, Running, Sleep, SocketRead};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 use made::{
     also_off, also_seen, awaited, capture, off, request, seen, span, stack, stack_on, BEGIN, MS,
 };
+use report::to_text;
+
+use crate::made;
 
 /// The thread of the slow request, and another one.
 const OWN: u32 = 7;

@@ -2,13 +2,14 @@
 //! threads that got an item; waits at several places for one culprit are one finding; a thread that
 //! computed until a wait ended is named for it; and a waiter behind a deadlock is reported as such.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Finding};
+use diagnosis::{diagnose, Finding};
 use format::wait::HolderSource;
 use format::wait::WaitKind::{Futex, Running, Sleep};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const POOL: [(&str, &str, u32); 3] = [
     ("QueuePool._do_get", "/lib/site-packages/sqlalchemy/pool/impl.py", 166),

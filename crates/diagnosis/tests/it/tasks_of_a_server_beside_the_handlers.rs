@@ -1,11 +1,12 @@
 //! On captures made by hand: a server's library runs the handler and its own task for the client's
 //! messages, and waits for whichever ends first.
 
-use crate::made;
-
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::AwaitKind::{Executor, Queue};
 use made::{awaited, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const TID: u32 = 7;
 const SERVER: &str = "/site/quart/asgi.py";

@@ -1,12 +1,13 @@
 //! docs/verdict-json.md names everything that `why --json` writes, and nothing else.
 
-use crate::made;
-
 use capture::source::SourceLines;
-use diagnosis::{diagnose, to_json};
+use diagnosis::diagnose;
 use format::wait::{HolderSource, WaitKind};
 use made::{request, seen, stack, BEGIN, MS};
+use report::to_json;
 use serde_json::Value;
+
+use crate::made;
 
 /// Paths of all names below `value`; lists of objects are `NAME[]`. What has names of its own
 /// choice (sources), or the shape of another one (culprit), is one name.

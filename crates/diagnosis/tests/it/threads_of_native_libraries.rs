@@ -1,12 +1,13 @@
 //! On captures made by hand: a native library that waits for threads of its own works, and one in
 //! whose call one thread polls for all of them waits for their peer.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind;
 use made::{off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const BINARY: &str = "/site/frames/_frames.abi3.so";
 

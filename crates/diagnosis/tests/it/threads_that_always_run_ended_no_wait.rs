@@ -2,12 +2,13 @@
 //! it ran before its end, and a wait that goes on was ended by nobody. What a request's thread did
 //! before and behind it says nothing of the request.
 
-use crate::made;
-
 use capture::read::{Capture, OffCpu};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind::{FileSync, Futex, Running, Sleep, SocketRead};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

@@ -2,14 +2,15 @@
 //! connection. A task that awaits such a call waits for what that thread does: for another task's
 //! call before, or for a lock of the database, and then for the task that has it.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::AwaitKind::{Future, Socket};
 use format::wait::WaitKind::{Poll, Running, Sleep};
 use made::{also_seen, awaited, off, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const LOOP: u32 = 7;
 const WORKER: u32 = 9;

@@ -1,12 +1,13 @@
 //! On captures made by hand: normal requests are sampled less than slow ones, and what no sample
 //! saw of them is no cause of the slow ones.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::{Futex, SocketRead};
 use made::{also_off, also_seen, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 

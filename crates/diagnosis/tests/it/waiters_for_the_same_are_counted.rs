@@ -1,13 +1,14 @@
 //! On captures made by hand: which other threads wait for what a slow request waits for, and what a
 //! lock is called.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind::Futex;
 use made::{also_seen, off, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const WAITERS: &str = "threads seen waiting for the same during the longest wait";

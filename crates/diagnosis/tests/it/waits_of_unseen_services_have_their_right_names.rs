@@ -2,13 +2,14 @@
 //! lock of C code, which one keeps a full queue from being emptied, on whose behalf a culprit
 //! works, and what kept a request from being taken up.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::{HolderSource, WaitKind};
 use made::{also_off, also_seen, code, node, off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const LIB: &str = "/usr/lib/python3.11";
 

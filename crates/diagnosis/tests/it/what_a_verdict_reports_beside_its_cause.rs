@@ -1,13 +1,14 @@
 //! On captures made by hand: what a verdict reports beside its cause, where little is known and
 //! where all is.
 
-use crate::made;
-
 use capture::read::{Capture, MetricRow, RequestRow};
-use diagnosis::{diagnose, to_json, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::metric::Numbers;
 use format::wait::WaitKind::{self, Futex, Sleep};
 use made::{also_seen, off, request, stack, BEGIN, MS};
+use report::{to_json, to_text};
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 9;

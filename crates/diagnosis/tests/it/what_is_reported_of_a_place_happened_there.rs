@@ -2,13 +2,14 @@
 //! what happened at the place it names; a wait in a call for which there is no rule is reported by
 //! the call.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind::{Other, SocketRead};
 use made::{also_seen, off_row, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// Each request of 310 ms, on a thread of its own, waits for 300 at a place and for a target of its
 /// own.

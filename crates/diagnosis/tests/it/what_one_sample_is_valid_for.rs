@@ -1,12 +1,13 @@
 //! On captures made by hand, without switch records: a sample is valid for the time next to it, and
 //! not for what came before or after what it saw.
 
-use crate::made;
-
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::wait::WaitKind::{Futex, Gil, Running, Sleep, SocketRead};
 use made::{also_seen, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const OWN: u32 = 7;
 const OTHER: u32 = 8;

@@ -1,12 +1,13 @@
 //! On captures made by hand: what is the work's and what is the machine's where there are too few
 //! CPUs, the holder of the GIL then, and times whose switch records are lost.
 
-use crate::made;
-
 use capture::read::{Capture, OffCpu, VitalRow};
-use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
+use diagnosis::{diagnose, Confidence, Diagnosis};
 use format::wait::WaitKind::{Futex, Gil, Poll, Running, Sleep};
 use made::{also_off, also_seen, capture, off, request, seen, stack, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 /// The thread of the slow request, and another one.
 const OWN: u32 = 7;

@@ -1,12 +1,13 @@
 //! On captures made by hand: a client that sends nothing keeps the worker that everybody waits for,
 //! and the program's code that only started a server is no place of what the server does.
 
-use crate::made;
-
 use capture::read::{Capture, RequestRow};
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind;
 use made::{off, seen, stack_on, BEGIN, MS};
+use report::to_text;
+
+use crate::made;
 
 const MAIN: (&str, &str, u32) = ("main", "/srv/app.py", 40);
 const VIEW: (&str, &str, u32) = ("view", "/srv/app.py", 12);

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 
 use capture::read::{Capture, Wanted};
-use diagnosis::{diagnose, to_json, to_text, wanted};
+use diagnosis::{diagnose, wanted};
 use golden::large;
+use report::{to_json, to_text};
 
 const LIMIT_NS: u64 = 100_000_000;
 

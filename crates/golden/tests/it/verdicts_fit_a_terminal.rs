@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use capture::read::{Capture, Wanted};
-use diagnosis::{diagnose, to_screen, Cause, Diagnosis, Screen};
+use diagnosis::{diagnose, Cause, Diagnosis};
 use golden::store;
+use report::{to_screen, Screen};
 use trigger::Rules;
 
 const COLUMNS: usize = 60;

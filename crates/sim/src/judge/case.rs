@@ -158,7 +158,7 @@ pub fn explained(program: &Program, switches: bool, by_tight: bool) -> Result<St
     let capture = capture_of(&world)?;
     let slow_ns = if by_tight { tight(&world) } else { program.slow_ns };
     let diagnosis = diagnosis::diagnose_explained(&capture, |_| slow_ns);
-    Ok(diagnosis::to_explanation(&diagnosis))
+    Ok(report::to_explanation(&diagnosis))
 }
 
 /// Runs a program, and gives its truth and its explained verdict to `look`. An error if the capture

@@ -1,7 +1,8 @@
 //! On simulated services, too, rules and inferences may be asked in any order.
 
 use capture::read::Capture;
-use diagnosis::{diagnose, diagnose_in_order, to_text, Order};
+use diagnosis::{diagnose, diagnose_in_order, Order};
+use report::to_text;
 use sim::engine::World;
 use sim::program::defects::DEFECTS;
 use sim::program::draw;

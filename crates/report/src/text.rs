@@ -4,14 +4,13 @@
 use std::fmt::Write;
 
 use analysis::frames::Place;
+use analysis::readable::{counted, ms_text, ns_text, plain, thousands};
 use analysis::thresholds;
 use capture::read::{Capture, MetricRow, Text};
+use diagnosis::{Cause, Confidence, Diagnosis, Finding, Suspect};
 use format::metric::Numbers;
 
-use super::{metric_series, source_line};
-use crate::cause::Cause;
-use crate::finding::{Confidence, Diagnosis, Finding, Suspect};
-use analysis::readable::{counted, ms_text, ns_text, plain, thousands};
+use crate::{metric_series, source_line};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {

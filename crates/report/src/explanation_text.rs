@@ -6,16 +6,15 @@
 use std::fmt::Write;
 
 use analysis::frames::Place;
+use analysis::readable::{counted, ns_text, offset_text, thousands};
 use analysis::timeline::State;
 use capture::read::Capture;
-use format::wait::WaitKind;
-
-use crate::explain::{
+use diagnosis::explain::{
     BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
     Threshold,
 };
-use crate::finding::Diagnosis;
-use analysis::readable::{counted, ns_text, offset_text, thousands};
+use diagnosis::Diagnosis;
+use format::wait::WaitKind;
 
 /// Why each finding says what it says; empty where there is none, or nobody asked.
 pub fn to_explanation(diagnosis: &Diagnosis<'_>) -> String {

@@ -1,10 +1,10 @@
 //! `dashcam why --json`: schema 1.
 
+use diagnosis::{Diagnosis, Finding, Suspect};
 use serde_json::{json, Value};
 
-use super::explanation_json::explained;
-use super::json_values::{ms, place_with_source, round};
-use crate::finding::{Diagnosis, Finding, Suspect};
+use crate::explanation_json::explained;
+use crate::json_values::{ms, place_with_source, round};
 
 /// The verdict as JSON; `file` is the capture's path.
 pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {

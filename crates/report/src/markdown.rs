@@ -7,10 +7,10 @@
 
 use std::fmt::Write;
 
-use super::text::{closing, failed, has_advice, headline, sources, when};
-use crate::cause::Cause;
-use crate::finding::{Diagnosis, Finding};
 use analysis::readable::{ms_text, thousands};
+use diagnosis::{Cause, Diagnosis, Finding};
+
+use crate::text::{closing, failed, has_advice, headline, sources, when};
 
 /// The verdict as Markdown; `file` is the capture's path.
 pub fn to_markdown(diagnosis: &Diagnosis<'_>, file: &str) -> String {

@@ -7,11 +7,11 @@
 //! terminal, unless a single word is; names bring no control characters and no lines of their own.
 
 use analysis::frames::Place;
-
-use super::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
-use super::{metric_series, source_line};
-use crate::finding::{Confidence, Diagnosis, Finding};
 use analysis::readable::{plain, thousands};
+use diagnosis::{Confidence, Diagnosis, Finding};
+
+use crate::text::{closing, elsewhere, failed, has_advice, headline, reached, when};
+use crate::{metric_series, source_line};
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]

@@ -3,13 +3,13 @@
 use analysis::frames::Place;
 use analysis::timeline::State;
 use capture::read::Capture;
-use serde_json::{json, Value};
-
-use super::json_values::{ms, place, round};
-use crate::explain::{
+use diagnosis::explain::{
     BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
     Threshold,
 };
+use serde_json::{json, Value};
+
+use crate::json_values::{ms, place, round};
 
 /// An explanation. All lists of objects have the shape that docs/verdict-json.md gives.
 pub(crate) fn explained(capture: &Capture, e: &Explanation) -> Value {
