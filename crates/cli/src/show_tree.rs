@@ -15,8 +15,7 @@ use analysis::frames::Frames;
 use analysis::readable::{ms_text, thousands};
 use analysis::requests::Judged;
 use capture::read::{Capture, RequestRow, Text, Traces};
-use diagnosis::critical_path::of_request;
-use diagnosis::{Context, Slice};
+use diagnosis::{CriticalPaths, Slice};
 
 use crate::columns::plain;
 
@@ -99,10 +98,10 @@ fn spans_of(capture: &Capture, request: &RequestRow) -> Vec<Node> {
 }
 
 fn slices_of(capture: &Capture, request: &RequestRow, end_ns: u64) -> Vec<Node> {
-    let (context, frames) = (Context::new(capture), Frames::new(capture));
-    let slices = of_request(&context, &Judged { row: request, end_ns });
+    let paths = CriticalPaths::new(capture);
+    let slices = paths.of(&Judged { row: request, end_ns });
     let node = |slice: &Slice<'_>| {
-        let text = words(capture, &frames, slice);
+        let text = words(capture, paths.frames(), slice);
         Node::leaf(text, slice.segment.from_ns, slice.segment.ns())
     };
     let mut waits: Vec<Node> = Vec::new();

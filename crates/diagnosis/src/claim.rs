@@ -26,19 +26,19 @@ pub struct Blocker {
     /// Read from the lock or the interpreter, not inferred from timing.
     pub measured: bool,
     /// It is a task of an event loop, and this is what it did.
-    pub doing: Option<Doing>,
+    pub(crate) doing: Option<Doing>,
     /// Where the first thread was that waited for this one: it made the request wait itself. 0
     /// where this thread did.
-    pub through: u32,
+    pub(crate) through: u32,
     /// What the last of those waited for.
-    pub link: Link,
+    pub(crate) link: Link,
     /// How it was found.
-    pub by: Inference,
+    pub(crate) by: Inference,
 }
 
 /// What a thread waited for that another one had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Link {
+pub(crate) enum Link {
     /// A lock.
     #[default]
     Lock,
@@ -52,7 +52,7 @@ pub enum Link {
 
 impl Blocker {
     /// A thread.
-    pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Blocker {
+    pub(crate) fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Blocker {
         Blocker { tid, stack, measured, doing: None, through: 0, link: Link::Lock, by }
     }
 }
@@ -74,13 +74,13 @@ pub struct Claim {
     /// ended.
     pub inferred: bool,
     /// No sample saw what the request's task awaited: it is what other requests of its name did.
-    pub by_fellows: bool,
+    pub(crate) by_fellows: bool,
     /// Begin and end of the await are known exactly: the interpreter reported them.
-    pub suspended: bool,
+    pub(crate) suspended: bool,
     /// It is what another thread did, and the request was blocked here and waited for that; else 0.
-    pub waiter: u32,
+    pub(crate) waiter: u32,
     /// The id of the rule that claims it.
-    pub rule: &'static str,
+    pub(crate) rule: &'static str,
 }
 
 /// What no rule claims has this id.
@@ -88,7 +88,7 @@ const NO_RULE: &str = "unknown";
 
 impl Claim {
     /// A claim with the segment's own stack and nothing else.
-    pub fn of(cause: Cause, segment: &Segment<'_>) -> Claim {
+    pub(crate) fn of(cause: Cause, segment: &Segment<'_>) -> Claim {
         Claim {
             cause,
             stack: segment.stack(),
@@ -109,7 +109,7 @@ impl Claim {
     }
 
     /// A claim with the await's stack.
-    pub fn of_await(cause: Cause, row: &Await, segment: &Segment<'_>) -> Claim {
+    pub(crate) fn of_await(cause: Cause, row: &Await, segment: &Segment<'_>) -> Claim {
         let near = row.t_ns + thresholds::await_seen_ns() >= segment.from_ns
             && row.t_ns <= segment.to_ns + thresholds::await_seen_ns();
         Claim { stack: row.stack, seen: near, ..Claim::of(cause, segment) }
@@ -133,18 +133,18 @@ impl Slice<'_> {
 }
 
 /// A claimed segment of a slow request with its part of the excess.
-pub struct Weighed<'c> {
+pub(crate) struct Weighed<'c> {
     /// Index of the request among the slow ones.
-    pub request: usize,
+    pub(crate) request: usize,
     /// The claimed segment.
-    pub slice: Slice<'c>,
+    pub(crate) slice: Slice<'c>,
     /// Part of the excess, ns.
-    pub excess_ns: f64,
+    pub(crate) excess_ns: f64,
 }
 
 impl<'c> Weighed<'c> {
     /// The part of a wait that it is, and its request.
-    pub fn part(&self) -> (usize, Wait<'c>) {
+    pub(crate) fn part(&self) -> (usize, Wait<'c>) {
         let Slice { segment, claim, .. } = &self.slice;
         (self.request, Wait { stack: claim.stack, ..Wait::of(segment) })
     }

@@ -16,12 +16,12 @@ use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, WaitKey};
 use crate::order::Order;
 
 /// A capture and the questions rules ask of it.
-pub struct Context<'c> {
+pub(crate) struct Context<'c> {
     /// What records and samples say by themselves.
-    pub index: Index<'c>,
+    pub(crate) index: Index<'c>,
     /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
     /// machine as well. `u64::MAX` where nothing is judged.
-    pub limit_ns: u64,
+    pub(crate) limit_ns: u64,
     /// The last burst of work that was searched for of each thread.
     pub(crate) bursts: RefCell<Bursts>,
     /// Time on a CPU of requests that were asked about, by thread and begin.
@@ -58,12 +58,12 @@ impl<'c> Deref for Context<'c> {
 
 impl<'c> Context<'c> {
     /// Sets a capture up, to judge requests by a limit.
-    pub fn judged(capture: &'c Capture, limit_ns: u64) -> Context<'c> {
+    pub(crate) fn judged(capture: &'c Capture, limit_ns: u64) -> Context<'c> {
         Context { limit_ns, ..Context::new(capture) }
     }
 
     /// Sets a capture up.
-    pub fn new(capture: &'c Capture) -> Context<'c> {
+    pub(crate) fn new(capture: &'c Capture) -> Context<'c> {
         Context {
             index: Index::new(capture),
             limit_ns: u64::MAX,

@@ -2,7 +2,7 @@
 
 /// What it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub(crate) enum Doing {
     /// It was on a CPU.
     Computed,
     /// It was runnable, and no CPU was free.
@@ -41,7 +41,7 @@ pub enum Doing {
 
 impl Doing {
     /// As it is reported, behind "which" or "it".
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Doing::Computed => "computed",
             Doing::NoCpu => "got no CPU",

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use analysis::requests::{Judged, Requests};
 use capture::read::{Capture, RequestRow};
-use diagnosis::Context;
+use diagnosis::CriticalPaths;
 
 use crate::detail::Detail;
 use crate::limits::Limits;
@@ -43,14 +43,15 @@ impl<'c> Chosen<'c> {
     pub fn of(capture: &'c Capture, limit_ns: &dyn Fn(&str) -> u64, limits: Limits) -> Chosen<'c> {
         let requests = Requests::divide(capture, limit_ns);
         let dots = dots(&requests, limits.dots);
-        let scene = Context::judged(capture, requests.threshold_ns);
+        let paths = CriticalPaths::judged(capture, requests.threshold_ns);
         let (slow, normal) = with_timeline(&requests, limits);
         let mut windows = Windows::default();
         let mut details: Vec<Detail<'c>> = Vec::new();
         let all_tids = all_tids(capture);
         for (i, request) in slow.iter().chain(&normal).enumerate() {
             let others: &[u32] = if i < limits.whole.min(slow.len()) { &all_tids } else { &[] };
-            details.push(Detail::of(&scene, request, others, &mut windows));
+            let pieces = paths.of(request);
+            details.push(Detail::of(capture, request, pieces, others, &mut windows));
         }
         let place = dots.iter().enumerate().map(|(i, (d, _))| (d.row.id, i)).collect();
         let begins = dots.iter().map(|(d, _)| d.row.begin_ns);

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 
 use analysis::requests::Judged;
 use analysis::timeline::State;
-use diagnosis::{critical_path, Context, Slice};
+use capture::read::Capture;
+use diagnosis::Slice;
 
 use crate::windows::{stretches, Windows};
 
@@ -37,19 +38,19 @@ pub struct Detail<'c> {
 }
 
 impl<'c> Detail<'c> {
-    /// Divides a request's time and keeps the windows of its threads, and of `others`.
+    /// Keeps the windows of its threads, and of `others`.
     pub fn of(
-        scene: &Context<'c>,
+        capture: &Capture,
         request: &Judged<'c>,
+        pieces: Vec<Slice<'c>>,
         others: &[u32],
         windows: &mut Windows,
     ) -> Detail<'c> {
-        let pieces = critical_path::of_request(scene, request);
         let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
         // Far from the limits of an i64: later code adds to a damaged file's times.
         let to_ns = request.end_ns.saturating_add(pad_ns).min(u64::MAX >> 2);
-        let (lanes, lanes_left) = lanes(scene, request, &pieces);
+        let (lanes, lanes_left) = lanes(capture, request, &pieces);
         lanes.iter().chain(others).for_each(|tid| windows.keep(*tid, from_ns, to_ns));
         let has_all_threads = !others.is_empty();
         Detail { request: *request, pieces, lanes, lanes_left, has_all_threads }
@@ -58,7 +59,7 @@ impl<'c> Detail<'c> {
 
 /// The request's own thread, those that worked for it, and those they waited for, followed from
 /// thread to thread.
-fn lanes(scene: &Context<'_>, request: &Judged<'_>, pieces: &[Slice<'_>]) -> (Vec<u32>, usize) {
+fn lanes(capture: &Capture, request: &Judged<'_>, pieces: &[Slice<'_>]) -> (Vec<u32>, usize) {
     let mut weights: HashMap<u32, u64> = HashMap::new();
     for piece in pieces {
         *weights.entry(piece.segment.tid).or_default() += piece.segment.ns();
@@ -66,14 +67,14 @@ fn lanes(scene: &Context<'_>, request: &Judged<'_>, pieces: &[Slice<'_>]) -> (Ve
             *weights.entry(culprit.tid).or_default() += piece.segment.ns();
         }
     }
-    for task in scene.capture.tasks.iter().filter(|t| t.request == request.row.id) {
+    for task in capture.tasks.iter().filter(|t| t.request == request.row.id) {
         *weights.entry(task.tid).or_default() += task.end_ns.saturating_sub(task.begin_ns);
     }
     let least = (request.ns() as f64 * LEAST_PART) as u64;
     let mut lanes = vec![request.row.tid];
     while lanes.len() < MOST_LANES {
         if let Some(tid) = lanes.last() {
-            for s in stretches(scene.capture, *tid, request.row.begin_ns, request.end_ns) {
+            for s in stretches(capture, *tid, request.row.begin_ns, request.end_ns) {
                 if s.what.state == State::Wait && s.what.holder != 0 {
                     *weights.entry(s.what.holder).or_default() += s.to_ns - s.from_ns;
                 }

@@ -18,15 +18,42 @@ pub(crate) mod kept_gil;
 pub(crate) mod on_loop;
 pub(crate) mod queued;
 
+use analysis::frames::Frames;
 use analysis::requests::Judged;
 use capture::read::Capture;
 
-use crate::cause::Cause;
 use crate::claim::Slice;
 use crate::context::Context;
 
+/// The critical paths of a capture's requests, for a reader that shows them.
+pub struct CriticalPaths<'c> {
+    cx: Context<'c>,
+}
+
+impl<'c> CriticalPaths<'c> {
+    /// Of requests that nobody judges.
+    pub fn new(capture: &'c Capture) -> CriticalPaths<'c> {
+        CriticalPaths { cx: Context::new(capture) }
+    }
+
+    /// Of requests that are slow from `limit_ns` on: the slices are those of the verdict.
+    pub fn judged(capture: &'c Capture, limit_ns: u64) -> CriticalPaths<'c> {
+        CriticalPaths { cx: Context::judged(capture, limit_ns) }
+    }
+
+    /// All claimed segments of a request. Their lengths sum to the request's time.
+    pub fn of(&self, request: &Judged<'c>) -> Vec<Slice<'c>> {
+        of_request(&self.cx, request)
+    }
+
+    /// The frames that the slices' stacks consist of.
+    pub fn frames(&self) -> &Frames<'c> {
+        &self.cx.frames
+    }
+}
+
 /// All claimed segments of a request. Their lengths sum to the request's time.
-pub fn of_request<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
+pub(crate) fn of_request<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> {
     let row = request.row;
     let mut out;
     if row.on_loop {
@@ -42,13 +69,4 @@ pub fn of_request<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c>> 
     contention::give_to_work(cx, &mut out);
     contention::doubt_short_runs(&mut out);
     out
-}
-
-/// How the time of one request is divided: begin, end and cause of each interval, in order, without
-/// gaps. Empty when the capture does not have the request.
-pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
-    let Some(row) = capture.requests.iter().find(|r| r.id == id) else { return Vec::new() };
-    let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
-    let slices = of_request(&Context::new(capture), &Judged { row, end_ns });
-    slices.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
 }

@@ -20,13 +20,13 @@ use analysis::timeline::State;
 use crate::cause::Cause;
 
 /// Requests shown of a finding, those with most of it.
-pub const EXAMPLES: usize = 3;
+pub(crate) const EXAMPLES: usize = 3;
 /// Intervals shown of a request, the longest.
-pub const INTERVALS: usize = 3;
+pub(crate) const INTERVALS: usize = 3;
 /// Candidates shown of a comparison.
-pub const CANDIDATES: usize = 5;
+pub(crate) const CANDIDATES: usize = 5;
 /// Blockers shown of a finding.
-pub const BLOCKERS: usize = 4;
+pub(crate) const BLOCKERS: usize = 4;
 
 macro_rules! ids {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {

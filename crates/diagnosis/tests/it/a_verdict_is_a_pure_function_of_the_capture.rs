@@ -1,6 +1,7 @@
 //! On captures made by hand: the cause is named, the twin is not blamed, names do not matter, times
 //! sum up.
 
+use crate::divided::divided;
 use crate::made;
 
 use analysis::timeline::{of_thread, Segment, State};
@@ -188,7 +189,7 @@ fn segments_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
             .collect();
         looks.sort_by_key(|look| look.0);
         let capture = on_loop(&looks);
-        let times = diagnosis::divided(&capture, 99);
+        let times = divided(&capture, 99);
         assert_eq!(times.iter().map(|(from, to, _)| to - from).sum::<u64>(), 500 * MS, "{round}");
         assert!(times.windows(2).all(|w| w[0].1 == w[1].0), "round {round}: {times:?}");
     }

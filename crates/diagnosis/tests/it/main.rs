@@ -12,6 +12,7 @@ mod calls_to_other_services_are_quoted;
 mod changed;
 mod condition_variables_of_native_code;
 mod culprits_and_bystanders;
+mod divided;
 mod each_cause_has_a_file_that_says_what_it_takes;
 mod files_named_like_the_interpreters_own;
 mod futures_fulfilled_by_threads;

@@ -3,6 +3,7 @@
 //! nothing is known of a thread before its first record; the program's predicate is reported as the
 //! recorder's time; and a name that is never normal is said to be.
 
+use crate::divided::divided;
 use crate::made;
 
 use capture::read::{Capture, OffCpu, RequestRow};
@@ -216,7 +217,7 @@ fn a_thread_that_was_not_there_yet_did_not_run() {
     made.off_cpu
         .insert(TID, vec![OffCpu { out_ns: found_ns, in_ns: end_ns, preempted: false, cpu: None }]);
     made.samples.insert(TID, vec![sample(found_ns + 20 * MS, WaitKind::Sleep)]);
-    let reported = diagnosis::divided(&made, SLOW);
+    let reported = divided(&made, SLOW);
     let known: Vec<_> = reported.iter().map(|(from, to, c)| ((to - from) / MS, c.text())).collect();
     assert_eq!(known, [(300, "unknown"), (100, "cpu"), (90, "sleep"), (10, "cpu")]);
 }

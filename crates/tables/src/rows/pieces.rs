@@ -4,7 +4,7 @@
 
 use analysis::frames::Frames;
 use analysis::requests::{Judged, Requests};
-use diagnosis::{critical_path, Context, Slice};
+use diagnosis::{CriticalPaths, Slice};
 
 use super::states::word;
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
@@ -56,7 +56,7 @@ pub(crate) const PIECES: Table = Table {
 fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let mut requests = Requests::divide(capture, |name| source.limit_ns(name));
-    let scene = Context::judged(capture, requests.threshold_ns);
+    let paths = CriticalPaths::judged(capture, requests.threshold_ns);
     requests.slow.truncate(MOST);
     let mut normal = requests.controls(MOST);
     if let Some(excerpt) = &capture.excerpt {
@@ -69,10 +69,10 @@ fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         slow.chain(normal.into_iter().map(|r| (false, r))).collect();
     all.sort_by_key(|(_, r)| (r.row.begin_ns, r.row.id));
     for (is_slow, request) in all {
-        let mut own = critical_path::of_request(&scene, &request);
+        let mut own = paths.of(&request);
         own.sort_by_key(|p| (p.segment.from_ns, p.segment.to_ns));
         for piece in own.iter().filter(|p| p.segment.ns() > 0) {
-            row(source, sink, (request.row.id, is_slow), &scene.frames, piece)?;
+            row(source, sink, (request.row.id, is_slow), paths.frames(), piece)?;
         }
     }
     Ok(())
