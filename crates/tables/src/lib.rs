@@ -43,5 +43,5 @@ pub use parts::{Divided, InParts};
 pub use reader::Reader;
 pub use rows::{all, named};
 pub use sink::{Sink, BATCH_ROWS};
-pub use source::{Limit, Source};
+pub use source::{Limit, Source, Verdict};
 pub use table::Table;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use analysis::requests::Requests;
 use analysis::states::Threads;
 use capture::read::{Capture, QuickMap, RequestRow};
-use diagnosis::{diagnose, Diagnosis, Finding};
+use diagnosis::{diagnose, Finding};
 
 use crate::cell::{id, Cell};
 use crate::counts::{Counts, Of};
@@ -16,6 +16,18 @@ use crate::whole::{stacks_in_use, Whole};
 /// The time a request of that name may take, ns; u64::MAX: any.
 pub type Limit = Box<dyn Fn(&str) -> u64 + Send + Sync>;
 
+/// What `dashcam why` says of a capture.
+pub struct Verdict {
+    /// Its findings, largest share first.
+    pub findings: Vec<Finding>,
+    /// As `dashcam why --json` prints it.
+    pub json: String,
+    /// As `dashcam why` prints it in a pipe.
+    pub text: String,
+    /// As `dashcam why --md` prints it.
+    pub markdown: String,
+}
+
 /// A capture or a part of one, its origin, and the rules by which it is judged.
 pub struct Source {
     /// The capture.
@@ -23,7 +35,7 @@ pub struct Source {
     /// Its path, as shown to the user.
     pub file: String,
     limit_ns: Limit,
-    findings: OnceLock<Vec<Finding>>,
+    verdict: OnceLock<Verdict>,
     /// Of a capture in parts.
     pub(crate) whole: Option<Whole>,
     /// Rows of the parts before.
@@ -42,7 +54,7 @@ impl Source {
             capture,
             file,
             limit_ns,
-            findings: OnceLock::new(),
+            verdict: OnceLock::new(),
             whole: None,
             before: Counts::default(),
             carried: Vec::new(),
@@ -50,14 +62,21 @@ impl Source {
         }
     }
 
-    /// The verdict. Costs as much as `dashcam why`, each time.
-    pub fn diagnosis(&self) -> Diagnosis<'_> {
-        diagnose(&self.capture, |name| (self.limit_ns)(name))
+    /// The verdict by the source's own rules. The first call costs as much as `dashcam why`, the
+    /// others nothing.
+    pub fn verdict(&self) -> &Verdict {
+        self.verdict.get_or_init(|| self.judged(|name| self.limit_ns(name)))
     }
 
-    /// The verdict's findings; computed once.
-    pub fn findings(&self) -> &[Finding] {
-        self.findings.get_or_init(|| self.diagnosis().findings)
+    /// The verdict by other rules; judged anew.
+    pub fn judged(&self, limit_ns: impl Fn(&str) -> u64) -> Verdict {
+        let diagnosis = diagnose(&self.capture, limit_ns);
+        Verdict {
+            json: report::to_json(&diagnosis, &self.file).to_string(),
+            text: report::to_text(&diagnosis),
+            markdown: report::to_markdown(&diagnosis, &self.file),
+            findings: diagnosis.findings,
+        }
     }
 
     /// The time a request of that name may take, ns.

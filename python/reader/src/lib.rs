@@ -18,7 +18,7 @@ use capture::read::ReadError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use tables::{Reader, Source, Table};
+use tables::{Reader, Source, Table, Verdict};
 use trigger::Rules;
 
 /// Rules for captures without readable rules of their own.
@@ -59,20 +59,17 @@ impl PyCapture {
         py.detach(|| tables::summary::to_json(&source.capture, &source.file).to_string())
     }
 
-    /// The verdict as JSON, as text and as Markdown. Raises ValueError for wrong rules.
+    /// The verdict as JSON, as text and as Markdown. Without `slow` it is found once, for the
+    /// tables too. Raises ValueError for wrong rules.
     #[pyo3(signature = (slow=None))]
     fn why(&self, py: Python<'_>, slow: Option<&str>) -> PyResult<(String, String, String)> {
         let rules = slow.map(Rules::parse).transpose();
         let rules = rules.map_err(|wrong| PyValueError::new_err(format!("slow: {wrong}")))?;
         let source = &self.source;
-        Ok(py.detach(|| {
-            let verdict = match &rules {
-                Some(rules) => diagnosis::diagnose(&source.capture, |name| rules.limit_ns(name)),
-                None => source.diagnosis(),
-            };
-            let json = report::to_json(&verdict, &source.file).to_string();
-            let text = report::to_text(&verdict);
-            (json, text, report::to_markdown(&verdict, &source.file))
+        let texts = |v: &Verdict| (v.json.clone(), v.text.clone(), v.markdown.clone());
+        Ok(py.detach(|| match &rules {
+            Some(rules) => texts(&source.judged(|name| rules.limit_ns(name))),
+            None => texts(source.verdict()),
         }))
     }
 

@@ -43,7 +43,7 @@ pub(crate) const CAUSES: Table = Table {
 };
 
 fn causes(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for (i, found) in source.findings().iter().enumerate() {
+    for (i, found) in source.verdict().findings.iter().enumerate() {
         cause(sink, i + 1, found)?;
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(crate) const EVIDENCE: Table = Table {
 };
 
 fn evidence(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for (i, found) in source.findings().iter().enumerate() {
+    for (i, found) in source.verdict().findings.iter().enumerate() {
         for e in &found.evidence {
             let (rank, value) = (int(i + 1), Cell::Float(e.value));
             sink.row([rank, Cell::Text(&e.what), value, Cell::Text(e.unit)])?;

@@ -1,6 +1,7 @@
 //! The tests of `dashcam-tables` from outside, one binary: each file is a promise.
 #![allow(clippy::expect_used, missing_docs)]
 
+mod a_capture_is_judged_once;
 #[path = "../../../export/tests/it/common/mod.rs"]
 mod common;
 mod every_row_is_in_a_table;
