@@ -92,7 +92,7 @@ enum Command {
         /// Captures, or folders (the newest capture in each); `-` is stdin.
         #[arg(value_name = "CAPTURE|DIR", required = true)]
         paths: Vec<PathBuf>,
-        /// Of a folder all captures that were saved in this time: 10m, 24h.
+        /// Only captures that were saved in this time, of a folder all of them: 10m, 24h.
         #[arg(long, value_name = "TIME", value_parser = duration)]
         since: Option<Duration>,
         /// Print JSON (schema 1); of several captures a list.

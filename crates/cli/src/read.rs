@@ -49,7 +49,14 @@ pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
 
 /// Opens what a diagnosis by these rules needs of a capture, else by its own rules.
 pub fn open_judged(path: &Path, rules: Option<&Rules>) -> Result<(PathBuf, Capture), ExitCode> {
-    open_by(path, |file| judged_parts(file, rules, &mut progress::at))
+    let file = file_of(path)?;
+    let capture = open_named(&file, &file, rules)?;
+    Ok((file, capture))
+}
+
+/// The same of one file, which is called `name` on stderr.
+pub fn open_named(file: &Path, name: &Path, rules: Option<&Rules>) -> Result<Capture, ExitCode> {
+    named(name, || judged_parts(file, rules, &mut progress::at))
 }
 
 /// The same of one file, without reports on stderr.
@@ -70,25 +77,27 @@ pub fn judged_parts(
 
 /// Opens the wanted parts of a capture.
 pub fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitCode> {
-    open_by(path, |file| Capture::open_for(file, wanted, &mut progress::at))
+    let file = file_of(path)?;
+    let capture = named(&file, || Capture::open_for(&file, wanted, &mut progress::at))?;
+    Ok((file, capture))
 }
 
-fn open_by(
-    path: &Path,
-    read: impl FnOnce(&Path) -> Result<Capture, ReadError>,
-) -> Result<(PathBuf, Capture), ExitCode> {
-    let file = file_of(path)?;
-    progress::stage(format!("reading {}", file.display()));
-    match read(&file) {
+/// What `read` reads, with names of native code; reports an error on stderr.
+fn named(
+    name: &Path,
+    read: impl FnOnce() -> Result<Capture, ReadError>,
+) -> Result<Capture, ExitCode> {
+    progress::stage(format!("reading {}", name.display()));
+    match read() {
         Ok(mut capture) => {
             progress::stage("naming native stacks");
             symbols::name_native(&mut capture).iter().for_each(|note| progress::note(note));
             progress::clear();
-            Ok((file, capture))
+            Ok(capture)
         }
         Err(error) => {
             progress::clear();
-            Err(failed(&file, &error))
+            Err(failed(name, &error))
         }
     }
 }

@@ -17,8 +17,11 @@ use serde_json::Value;
 
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
-use crate::read::{captures_in, judged_by, open_judged, parsed};
+use crate::read::{captures_in, file_of, judged_by, open_named, parsed};
 use crate::{progress, screen, terminal};
+
+/// What `-` is called in verdicts and errors.
+const STDIN: &str = "stdin";
 
 /// The form in which a verdict is printed.
 #[derive(Clone, Copy)]
@@ -48,21 +51,21 @@ pub fn why(
         Ok(files) => files,
         Err(code) => return code,
     };
-    if let [file] = files.as_slice() {
-        let (code, json) = one(&file.path, form, slow, explain);
+    if let [input] = files.as_slice() {
+        let (code, json) = one(input, form, slow, explain);
         json.into_iter().for_each(|json| println!("{json:#}"));
         return code;
     }
     let (mut codes, mut verdicts) = (Vec::new(), Vec::new());
-    for (at, file) in files.iter().enumerate() {
+    for (at, input) in files.iter().enumerate() {
         if let (Form::Text, false) = (form, at == 0) {
             println!();
         }
         // At a terminal the verdict begins with it.
         if let (Form::Text, None) = (form, terminal::terminal()) {
-            println!("{}:", file.path.display());
+            println!("{}:", input.name().display());
         }
-        let (code, json) = one(&file.path, form, slow, explain);
+        let (code, json) = one(input, form, slow, explain);
         codes.push(code);
         verdicts.extend(json);
     }
@@ -90,26 +93,45 @@ impl Drop for Input {
     }
 }
 
+impl Input {
+    /// As users call it.
+    fn name(&self) -> &Path {
+        if self.is_copy {
+            Path::new(STDIN)
+        } else {
+            &self.path
+        }
+    }
+}
+
 fn inputs(paths: &[PathBuf], since: Option<Duration>) -> Result<Vec<Input>, ExitCode> {
+    let is_stdin = |path: &&PathBuf| path.as_os_str() == "-";
+    if since.is_some() && paths.iter().any(|path| is_stdin(&path)) {
+        eprintln!("dashcam: --since: found stdin (-), wanted captures or folders: a pipe has no time of saving");
+        return Err(ExitCode::from(USAGE));
+    }
+    let now = SystemTime::now();
+    let from = since.map(|since| now.checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH));
+    let file = |path: &Path| Input { path: path.to_owned(), is_copy: false };
     let mut files = Vec::new();
     for path in paths {
-        match since {
-            _ if path.as_os_str() == "-" => {
+        match from {
+            _ if is_stdin(&path) => {
                 let path = stdin_copied().map_err(|error| {
-                    eprintln!("dashcam: -: {error}; wanted a capture (FILE.dashcam) on stdin");
+                    eprintln!("dashcam: {STDIN}: {error}; wanted a capture (FILE.dashcam)");
                     ExitCode::from(UNREADABLE)
                 })?;
                 files.push(Input { path, is_copy: true });
             }
-            Some(since) if path.is_dir() => {
-                let from = SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH);
+            Some(from) if path.is_dir() => {
                 let mut found = captures_in(path);
                 found.retain(|(saved, _, _)| *saved >= from);
                 found.sort_unstable();
-                let inputs = found.into_iter().map(|(_, _, path)| Input { path, is_copy: false });
-                files.extend(inputs);
+                files.extend(found.iter().map(|(_, _, path)| file(path)));
             }
-            _ => files.push(Input { path: path.clone(), is_copy: false }),
+            // A file without a time is one that cannot be read, which is reported when it is read.
+            Some(from) if saved(path).is_some_and(|saved| saved < from) => {}
+            _ => files.push(file(path)),
         }
     }
     if files.is_empty() {
@@ -118,6 +140,10 @@ fn inputs(paths: &[PathBuf], since: Option<Duration>) -> Result<Vec<Input>, Exit
         return Err(ExitCode::from(NOTHING));
     }
     Ok(files)
+}
+
+fn saved(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
 }
 
 /// A capture is read more than once, and a pipe cannot be.
@@ -136,21 +162,23 @@ fn stdin_copied() -> io::Result<PathBuf> {
 }
 
 /// Judges one capture; its exit code, and its JSON if that is the form.
-fn one(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> (ExitCode, Option<Value>) {
+fn one(input: &Input, form: Form, slow: Option<&str>, explain: bool) -> (ExitCode, Option<Value>) {
     let mut json = None;
-    let code = verdict(path, form, slow, explain, &mut json);
+    let code = verdict(input, form, slow, explain, &mut json);
     (code.unwrap_or_else(|code| code), json)
 }
 
 fn verdict(
-    path: &Path,
+    input: &Input,
     form: Form,
     slow: Option<&str>,
     explain: bool,
     json: &mut Option<Value>,
 ) -> Result<ExitCode, ExitCode> {
     let given = slow.map(parsed).transpose()?;
-    let (file, capture) = open_judged(path, given.as_ref())?;
+    let file = file_of(&input.path)?;
+    let name = if input.is_copy { input.name() } else { &file };
+    let capture = open_named(&file, name, given.as_ref())?;
     let rules = judged_by(&capture, slow)?;
     progress::stage("looking for causes");
     let limit_ns = |name: &str| rules.limit_ns(name);
@@ -162,18 +190,19 @@ fn verdict(
     // Empty unless it was requested.
     let explanation = report::to_explanation(&diagnosis);
     // The answer first; the verdicts on the rest of the folder follow it.
-    let others = || path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
-    let name = file.display().to_string();
+    let others =
+        || input.path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
+    let shown = name.display().to_string();
     match form {
         Form::Json => {
-            let mut verdict = report::to_json(&diagnosis, &name);
+            let mut verdict = report::to_json(&diagnosis, &shown);
             if let (Some(others), Some(verdict)) = (others(), verdict.as_object_mut()) {
                 verdict.insert("others".to_owned(), others.to_json());
             }
             *json = Some(verdict);
         }
         Form::Markdown => {
-            print!("{}", report::to_markdown(&diagnosis, &name));
+            print!("{}", report::to_markdown(&diagnosis, &shown));
             if !explanation.is_empty() {
                 println!("\n```text{explanation}```");
             }
@@ -183,7 +212,7 @@ fn verdict(
         Form::Text => {
             match terminal::terminal() {
                 Some(screen) => {
-                    print!("{}", terminal::fitted(&screen::origin(&file, &capture.meta)));
+                    print!("{}", terminal::fitted(&screen::origin(name, &capture.meta)));
                     print!("{}", report::to_screen(&diagnosis, screen));
                 }
                 None => print!("{}", report::to_text(&diagnosis)),

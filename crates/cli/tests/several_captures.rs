@@ -61,6 +61,18 @@ fn since_takes_all_captures_of_that_time() {
     assert!(code == Some(0) && text.contains("1. lock-wait: "), "{text}");
     let (_, text, _) = run(&folder, &["why", ".", "--since", "3h"]);
     assert!(text.contains("1. lock-wait: ") && text.contains("1. sleep: "), "{text}");
+    let named = ["why", "old.dashcam", "new.dashcam", "--since", "1h"];
+    let (code, text, _) = run(&folder, &named);
+    assert!(code == Some(0) && text.contains("1. lock-wait: "), "{text}");
+    assert!(!text.contains("1. sleep: "), "an old capture is left out, named or not: {text}");
+    let (code, _, error) = run(&folder, &["why", "old.dashcam", "--since", "1h"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no capture of that time in old.dashcam"), "{error}");
+    let (code, _, error) = run(&folder, &["why", "gone.dashcam", "--since", "1h"]);
+    assert!(code == Some(3) && error.contains("gone.dashcam: No such file"), "{error}");
+    let (code, _, error) = run(&folder, &["why", "-", "--since", "1h"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("--since: found stdin (-), wanted captures or folders"), "{error}");
 }
 
 #[test]
@@ -74,6 +86,27 @@ fn a_dash_is_stdin_and_leaves_nothing_behind() {
     let out = command.stdin(Stdio::from(file)).output().expect("dashcam runs");
     assert!(as_text(&out.stdout).contains("1. sleep: 98 %"), "{}", as_text(&out.stderr));
     assert_eq!(std::fs::read_dir(folder.0.join("tmp")).expect("ours").count(), 0);
+}
+
+#[test]
+fn stdin_is_called_so_in_errors_and_verdicts() {
+    let folder = Folder::new("stdin-name");
+    let path = capture(&folder, "cheroot_sleep", "a.dashcam");
+    let answer = |words: &[&str], input: &Path| {
+        let file = std::fs::File::open(input).expect("there");
+        let out = dashcam(&folder.0, words).stdin(Stdio::from(file)).output().expect("it runs");
+        (out.status.code(), as_text(&out.stdout), as_text(&out.stderr))
+    };
+    let (code, _, error) = answer(&["why", "-"], Path::new("/dev/null"));
+    assert_eq!(code, Some(3));
+    assert!(error.starts_with("dashcam: stdin: "), "{error}");
+    let (_, json, _) = answer(&["why", "-", "--json"], &path);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["capture"]["file"], "stdin");
+    let (_, text, _) = answer(&["why", "-", "--md"], &path);
+    assert!(text.contains("stdin") && !text.contains("dashcam-stdin"), "{text}");
+    let (_, text, _) = answer(&["why", "-", "a.dashcam"], &path);
+    assert!(text.starts_with("stdin:\n"), "{text}");
 }
 
 #[test]
