@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use format::block::BLOCK_WORDS;
 use format::region::{losses, word, Layout, MAGIC};
+use sys::cell::StaticRef;
 #[cfg(not(loom))]
 use sys::nap::Nap;
 
@@ -46,6 +47,8 @@ pub struct Region {
     words: &'static [AtomicU64],
     layout: Layout,
     place: Place,
+    /// Where it lies since `move_to`. Few: each remains in memory for its readers.
+    moved: StaticRef<Place>,
     pub(crate) present: Present,
     /// Block indices, or NONE: half-full blocks that wait for a new owner. A thread that leaves a
     /// block stores it (release); a thread that begins swaps it out (acquire). Of several that read
@@ -155,6 +158,7 @@ impl Region {
             words,
             layout,
             place,
+            moved: StaticRef::empty(),
             present,
             left: Left(std::array::from_fn(|_| AtomicU32::new(NONE))),
             sweeping: AtomicBool::new(false),
@@ -176,7 +180,17 @@ impl Region {
 
     /// Where it lies.
     pub fn place(&self) -> &Place {
-        &self.place
+        self.moved.get().unwrap_or(&self.place)
+    }
+
+    /// Gives its file another name in the same file system. The memory stays as it is.
+    #[cfg(not(loom))]
+    pub fn move_to(&self, path: PathBuf) -> io::Result<()> {
+        if let Place::File(old) = self.place() {
+            std::fs::rename(old, &path)?;
+            self.moved.set(Some(Box::leak(Box::new(Place::File(path)))));
+        }
+        Ok(())
     }
 
     /// Its areas.

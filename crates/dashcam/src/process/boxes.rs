@@ -54,6 +54,17 @@ pub fn path(folder: &Path, service: &str) -> PathBuf {
     folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()))
 }
 
+/// The box of a recording that goes on under another name of the service is called by that name. An
+/// error: it keeps the old one, which is shown by `dashcam recover` alone.
+pub fn rename(region: &Region, service: &str) {
+    let Place::File(old) = region.place() else { return };
+    let Some((pid, started_ms)) = parse(old) else { return };
+    let new = old.with_file_name(format!("{service}-{pid}-{started_ms}.box"));
+    if new != *old {
+        let _ = region.move_to(new);
+    }
+}
+
 /// Holds the box of this process until the last thread of ours ends. Only for a thread with a table
 /// of descriptors of our own: no child has that, and it ends with our threads, so nobody closes the
 /// descriptor. An error (a file system without locks): the number of the process has to do.

@@ -164,6 +164,7 @@ fn make(
     let recorder = match recorder::current() {
         Some(recorder) => {
             judge_by(recorder, config.slow.rules.clone());
+            boxes::rename(recorder.region(), &config.service);
             recorder
         }
         None => new_recorder(&config)?,
