@@ -16,7 +16,7 @@ pytest.importorskip("ibis")
 import pyarrow as pa  # noqa: E402
 from dashcam._fleet import command, raw  # noqa: E402
 from dashcam._fleet.fleet import Fleet  # noqa: E402
-from dashcam._fleet.rows import children, spooling  # noqa: E402
+from dashcam._fleet.rows import children, spooling, temporary  # noqa: E402
 from dashcam._fleet.tables import spilled  # noqa: E402
 from test_fleet_rows_of_a_capture import golden  # noqa: E402
 
@@ -90,19 +90,19 @@ def test_a_capture_that_takes_too_much_is_refused_and_leaves_nothing(folder: Pat
 
 def test_a_killed_process_leaves_its_folder_to_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = ("import os, signal, sys; from dashcam._fleet.tables import spilled; spill = spilled.Spill()\n"
-            "open(os.path.join(spill.folder.name, 'waits.parquet'), 'wb').write(b'rows'); os.kill(os.getpid(), signal.SIGKILL)")
+    code = ("import os, signal; from dashcam._fleet.tables import spilled; spill = spilled.Spill()\n"
+            "(spill.folder.path / 'waits.parquet').write_bytes(b'rows'); os.kill(os.getpid(), signal.SIGKILL)")
     subprocess.run([sys.executable, "-c", code], check=False, env=os.environ | {"TMPDIR": str(tmp_path)})
     [left] = tmp_path.iterdir()
-    assert left.name.startswith(spilled.PREFIX) and (left / "waits.parquet").exists()
+    assert left.name.startswith(temporary.PREFIX) and (left / "waits.parquet").exists()
     # Somebody else's of the same name, without the file that is locked.
-    (tmp_path / f"{spilled.PREFIX}other").mkdir()
+    (tmp_path / f"{temporary.PREFIX}other").mkdir()
     first = spilled.Spill()
     second = spilled.Spill()
-    assert not left.exists() and Path(first.folder.name).exists() and len(list(tmp_path.iterdir())) == 3
+    assert not left.exists() and first.folder.path.exists() and len(list(tmp_path.iterdir())) == 3
     first.close()
     second.close()
-    assert [path.name for path in tmp_path.iterdir()] == [f"{spilled.PREFIX}other"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{temporary.PREFIX}other"]
 
 
 def test_captures_that_are_not_here_are_counted(folder: Path) -> None:

@@ -5,7 +5,8 @@ only. The master chooses its port and writes it into its log. `SPARK_CONF_DIR` n
 the settings of applications, as a user's would be.
 
 What it promises: small: heaps of 512 MiB, a core for each worker. Everything is ended with the
-`with` block; whatever a worker has started, too, since it leads a process group.
+`with` block; whatever a worker has started, too, since it leads a process group. If the test is
+killed, master and workers end with it; executors end when their worker is gone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import bound
 import pyspark
 
 HOME = Path(pyspark.__file__).parent
@@ -87,7 +89,7 @@ class Cluster:
 
     def _start(self, name: str, what: str, *words: str) -> None:
         with open(self.folder / f"{name}.log", "wb") as log:
-            self.processes.append(subprocess.Popen(
+            self.processes.append(bound.start(
                 [str(HOME / "bin" / "spark-class"), f"{CLASSES}.{what}", *words], env=os.environ | self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True))
 

@@ -5,7 +5,8 @@ limits (`rows.spooling`), as DuckDB's engine does, and yields their rows as Arro
 cannot be read is a row with nothing but its names and `REFUSED`.
 
 What it promises: importable without Ibis and DuckDB: executors need PySpark's own Python, dashcam
-and pyarrow. A task that is run again, on another machine, gives the same rows.
+and pyarrow. A task that is run again, on another machine, gives the same rows. What a killed task
+leaves on its machine is removed by the next one there.
 
 What is missing on purpose: filters and columns. Spark 4.0 passes neither to a source in Python; the
 fleet's own filters have chosen the captures before.
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 import base64
 import json
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from dashcam._fleet.rows import children, spooling
+from dashcam._fleet.rows import children, spooling, temporary
 
 FORMAT = "dashcam_captures"
 # Of a capture that could not be read: why.
@@ -97,8 +97,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: _Part) -> Iterator[pa.RecordBatch]:
         wanted = _arrow(self.table)
-        with tempfile.TemporaryDirectory(prefix="dashcam-fleet-") as folder:
-            for found in spooling.spooled(partition.captures, [self.table], Path(folder), jobs=1, limits=self.asked.limits,
+        with temporary.Folder() as folder:
+            for found in spooling.spooled(partition.captures, [self.table], folder.path, jobs=1, limits=self.asked.limits,
                                           native_names=self.asked.native_names):
                 if found.why is not None:
                     yield _refused(found, wanted)

@@ -19,7 +19,6 @@ What is missing on purpose: settings. Memory, cores and credentials are Spark's:
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ import pyarrow as pa
 from ibis.backends.pyspark import Backend
 from pyspark.errors import AnalysisException, PySparkException
 
-from dashcam._fleet.rows import schema, spooling
+from dashcam._fleet.rows import schema, spooling, temporary
 from dashcam._fleet.tables import indexing, places, source
 from dashcam._fleet.tables.engine import RAW, STORED, Engine, EngineError, QueryError, Refusal
 
@@ -60,11 +59,11 @@ class Spark(Engine):
     def __init__(self, given: str | SparkSession, asked: indexing.Source) -> None:
         self.kept: list[DataFrame] = []
         self.own: SparkSession | None = None
-        self.warehouse = tempfile.TemporaryDirectory(prefix="dashcam-warehouse-")
+        self.warehouse = temporary.Folder()
         """Where a session that is started here writes tables that a query creates."""
         with _reported(f"; {JAVA}"):
             if isinstance(given, str):
-                given, is_new = _started(given, self.warehouse.name)
+                given, is_new = _started(given, str(self.warehouse.path / "warehouse"))
                 self.own = given if is_new else None
         with _reported():
             self.session = _apart(given)
@@ -148,7 +147,7 @@ class Spark(Engine):
         if self.own is not None:
             self.own.stop()
             self.own = None
-        self.warehouse.cleanup()
+        self.warehouse.close()
 
     def _stored(self, table: schema.Table, asked: indexing.Source) -> DataFrame:
         """A table as it is stored; without files it has no rows."""

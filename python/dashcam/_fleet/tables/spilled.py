@@ -4,8 +4,7 @@ How it works: processes read the captures (`rows.spooling`); this one appends th
 of Parquet for each table, in a temporary folder.
 
 What it promises: memory holds a row group of each table and what a few processes need, however many
-captures there are. The folder is removed by `close`, or at the end of the process; one of a process
-that was killed, by the next one: a file in it is locked as long as the process lives.
+captures there are. The folder is removed by `close`, or later (`rows.temporary`).
 """
 
 # pyarrow has no types; what pyright infers from its source is wrong.
@@ -14,9 +13,6 @@ that was killed, by the next one: a file in it is locked as long as the process 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dashcam._fleet.rows import spooling
+from dashcam._fleet.rows import spooling, temporary
 from dashcam._fleet.tables.engine import Refusal
 
 if TYPE_CHECKING:
@@ -34,22 +30,13 @@ if TYPE_CHECKING:
 GROUP_BYTES = 16 << 20
 # Captures between two reports.
 REPORT = 2000
-PREFIX = "dashcam-fleet-"
-# The locked file of a folder.
-IN_USE = "in-use"
 
 
 class Spill:
     """A folder of tables."""
 
     def __init__(self) -> None:
-        remove_left()
-        self.folder = tempfile.TemporaryDirectory(prefix=PREFIX)
-        unlocked = os.path.join(self.folder.name, f"{IN_USE}.new")
-        self.lock = open(unlocked, "wb")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
-        # It gets its name when it is locked: another process never finds it free before.
-        os.rename(unlocked, os.path.join(self.folder.name, IN_USE))
+        self.folder = temporary.Folder()
 
     def add(
         self, tables: list[str], captures: list[spooling.Captured], *, report: Callable[[int, int], None] | None = None, **options: Any
@@ -58,7 +45,7 @@ class Spill:
         is no room."""
         refused: list[Refusal] = []
         with contextlib.ExitStack() as stack:
-            spool = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder.name)))
+            spool = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder.path)))
             files = {table: stack.enter_context(_File(self._path(table), table)) for table in tables}
             for nth, found in enumerate(spooling.spooled(captures, tables, spool, **options), start=1):
                 if found.why is not None:
@@ -79,22 +66,10 @@ class Spill:
 
     def close(self) -> None:
         """Removes the folder."""
-        self.folder.cleanup()
-        self.lock.close()
+        self.folder.close()
 
     def _path(self, table: str) -> Path:
-        return Path(self.folder.name, f"{table}.parquet")
-
-
-def remove_left() -> None:
-    """Removes folders of processes of this user that were killed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if path.is_symlink() or path.stat().st_uid != os.geteuid():
-                continue
-            with open(path / IN_USE, "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path)
+        return self.folder.path / f"{table}.parquet"
 
 
 class _File(contextlib.AbstractContextManager["_File"]):
