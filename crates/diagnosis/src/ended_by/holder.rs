@@ -209,8 +209,7 @@ fn of_file_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
         WakeRecord::Nothing => None,
         WakeRecord::Elsewhere => Some(nobody),
         WakeRecord::By(tid) => {
-            let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
-            let stack = wakeup_record::release_stack(cx, segment, tid, stack);
+            let stack = wakeup_record::release_stack(cx, segment, tid, stack_of(cx, segment, tid));
             let waker = Blocker::thread(tid, stack, true, Inference::WakeRecord);
             Some(if stack == 0 { nobody } else { Candidate::of(waker) })
         }
@@ -346,8 +345,13 @@ fn at_main_stack(
     segment: &Segment<'_>,
     (tid, by): (u32, Inference),
 ) -> Candidate {
-    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
-    Candidate::of(Blocker::thread(tid, stack, false, by))
+    Candidate::of(Blocker::thread(tid, stack_of(cx, segment, tid), false, by))
+}
+
+/// Where `tid` was for most of the wait: a part of it shows where the thread was before or after.
+fn stack_of(cx: &Context<'_>, segment: &Segment<'_>, tid: u32) -> u32 {
+    let (from, to) = cx.whole_wait(segment).times();
+    cx.main_stack(tid, from, to)
 }
 
 /// A thread as the holder of a lock, where it released that. None where it was at the waiter's
@@ -357,7 +361,7 @@ fn admitted(
     segment: &Segment<'_>,
     (tid, by): (u32, Inference),
 ) -> Option<Blocker> {
-    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
+    let stack = stack_of(cx, segment, tid);
     let dropped = match cx.same_place(stack, segment.stack()) {
         true => Some(Dropped::SamePlace),
         false => pools::is_idle(cx, stack).then_some(Dropped::Idle),
@@ -371,8 +375,7 @@ fn admitted(
 }
 
 fn drop_thread(cx: &Context<'_>, segment: &Segment<'_>, (tid, by): (u32, Inference), why: Dropped) {
-    let stack = cx.main_stack(tid, segment.from_ns, segment.to_ns);
-    let found = Blocker::thread(tid, stack, false, by);
+    let found = Blocker::thread(tid, stack_of(cx, segment, tid), false, by);
     compare::keep_one(cx, Question::about(by, segment), &found, Fate::Dropped(why));
 }
 

@@ -3,6 +3,7 @@
 
 use analysis::thresholds;
 use analysis::timeline::Segment;
+use analysis::waits::Wait;
 use format::record::Sample;
 use format::wait::{HolderSource, WaitKind};
 
@@ -30,11 +31,31 @@ pub(crate) fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     let lost = (Some(tid), Dropped::LessEvidence);
     compare::keep_tally(cx, question, (&named, Fact::Samples), lost, &[]);
     // A worker that waits for work has no lock: that sample is from before or behind its work.
-    let stack = match cx.main_stack(tid, from, to) {
+    let times = held(cx, &wait, segment, tid);
+    let stack = match cx.main_stack(tid, times.0, times.1) {
         idle if pools::has_no_work(cx, idle) => last_work(cx, tid, wait.times()),
         stack => stack,
     };
     Some(Blocker::thread(tid, stack, true, question.by))
+}
+
+/// The part of a wait around `segment` in which samples name `tid`: up to halfway to the next one
+/// that names another holder.
+fn held(cx: &Context<'_>, wait: &Wait<'_>, segment: &Segment<'_>, tid: u32) -> (u64, u64) {
+    let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
+    let read: Vec<&Sample> = cx.samples_of(wait).filter(known).collect();
+    let middle_ns = segment.from_ns.midpoint(segment.to_ns);
+    let own = (0..read.len()).filter(|i| read[*i].lock_holder == tid);
+    let Some(own) = own.min_by_key(|i| read[*i].t_ns.abs_diff(middle_ns)) else {
+        return segment.times();
+    };
+    let other = |i: &usize| read[*i].lock_holder != tid;
+    let halfway = |other: &Sample, beside: &Sample| other.t_ns.midpoint(beside.t_ns);
+    let before = (0..own).rev().find(other);
+    let after = (own..read.len()).find(other);
+    let from_ns = before.map_or(wait.from_ns, |i| halfway(read[i], read[i + 1]));
+    let to_ns = after.map_or(wait.to_ns, |i| halfway(read[i], read[i - 1]));
+    (from_ns, to_ns)
 }
 
 /// The stack of the last sample in a wait, or shortly before, that found a worker at work; 0

@@ -34,6 +34,7 @@ mod notices_and_chains_of_blockers;
 mod notices_that_never_come;
 mod numbers_that_decide_are_thresholds;
 mod one_request_that_stands_for_several;
+mod one_wait_has_one_holder;
 mod one_whose_thread_ends_with_its_request;
 mod other_names_or_lost_records_change_no_verdict;
 mod paused_switch_records_are_not_running;
