@@ -65,7 +65,7 @@ async def wait():
 async def prepare():
     global never
     never = asyncio.Event()
-""", "sleep", "backoff", "await asyncio.wait_for(", None),
+""", "deadlock-timeout", "backoff", "await asyncio.wait_for(", None),
     "lock": ("""
 lock = None
 async def flush():

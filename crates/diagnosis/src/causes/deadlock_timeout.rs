@@ -9,7 +9,8 @@
 //! A notice that never comes is the same for its waiter: a Condition, a Barrier, or an Event that
 //! others at the same place got notice of, was waited for to its time limit, and no thread ended
 //! the wait.
-//! (A pool that hands nothing out in time is pool-wait; an Event as a pause is sleep.)
+//! A task's Event counts always: its sleep can be interrupted without one.
+//! (A pool that hands nothing out in time is pool-wait; a thread's Event as a pause is sleep.)
 //!
 //! Quotes: both holders, and the threads behind them. Sure: both locks name their holders, or the
 //! wait was seen to run to its limit; unsure: crossed waits without owners.
@@ -25,7 +26,7 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::holder;
-use crate::facts::awaits::Awaited;
+use crate::facts::awaits::{self, Awaited};
 use crate::facts::waiting;
 
 pub const RULE: Rule = Rule { id: "deadlock-timeout", grounds: Grounds::Circle, claim };
@@ -34,6 +35,11 @@ pub const ROW: Row = Row { sentence, advice };
 const ADVICE_NOTICE: &str =
     "Find the thread that should have given notice and did not: a notify() or set() that is missing \
      on one way out (an error, an early return), that came before the wait, or whose thread is gone.";
+
+const ADVICE_TASK: &str =
+    "Find the task or callback that should have given notice and did not: a set() or notify() that is \
+     missing on one way out (an error, a cancellation), that came before the wait, or whose task is \
+     gone; if it is meant as a pause, take it off the request's path.";
 
 const ADVICE_BARRIER: &str =
     "Find the thread that should have come to the Barrier and did not (an error, an early return, a \
@@ -54,23 +60,26 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { blocker: Some(blocker), ..own })
 }
 
-/// Of a suspended task: a Condition whose `wait_for` ran out.
+/// Of a suspended task: a Condition or an Event whose `wait_for` ran out.
 pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    // A program's own pause is no Event of a native runtime's.
-    let (native, resource) = match cx.frames.is_native_program() {
-        true => (seen.row.kind == AwaitKind::Event, Resource::TaskNotice),
-        false => (false, Resource::Condition(Of::Tasks)),
+    let resource = match seen.row.kind {
+        _ if !seen.timed_out() => return None,
+        // A library waits for its peer so.
+        AwaitKind::Event if awaits::by_library(cx, seen.row) => return None,
+        AwaitKind::Event if cx.frames.is_native_program() => Resource::TaskNotice,
+        AwaitKind::Event => Resource::Event(Of::Tasks),
+        AwaitKind::Condition => Resource::Condition(Of::Tasks),
+        _ => return None,
     };
-    let missed = (native || seen.row.kind == AwaitKind::Condition) && seen.timed_out();
-    let resource = Some(resource);
     let own = Claim::of_await(Cause::DeadlockTimeout, seen.row, segment);
-    missed.then_some(Claim { resource, ..own })
+    Some(Claim { resource: Some(resource), ..own })
 }
 
 /// Of a notice that did not come the thread counts that was to give it.
 fn advice(d: &Described<'_>) -> &'static str {
     match lock_wait::is_notice(d.resource) {
         true if d.resource == Some(&Resource::Barrier) => ADVICE_BARRIER,
+        true if matches!(d.resource, Some(Resource::Event(Of::Tasks))) => ADVICE_TASK,
         true => ADVICE_NOTICE,
         false => ADVICE,
     }

@@ -3,7 +3,7 @@
 //! Signature: nanosleep/clock_nanosleep, or select/poll on nothing with a time limit; also a wait
 //! of `threading` for an Event whose time limit ran out, the usual shape of a sleep that can be
 //! interrupted, where no such wait got its notice (else: deadlock-timeout). On an event loop:
-//! `asyncio.sleep`, or an Event whose `wait_for` ran out. Sure when the system call was seen;
+//! `asyncio.sleep` alone, which a cancellation interrupts. Sure when the system call was seen;
 //! nobody else is involved, so there is no culprit but the caller.
 //!
 //! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an
@@ -68,16 +68,9 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 /// Of a suspended task.
-pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let (sleeps, resource) = match seen.row.kind {
-        AwaitKind::Sleep => (true, None),
-        AwaitKind::Event => {
-            let ran_out = seen.timed_out() && !cx.frames.is_native_program();
-            (ran_out, Some(Resource::TimeLimit))
-        }
-        _ => (false, None),
-    };
-    sleeps.then(|| Claim { resource, ..Claim::of_await(Cause::Sleep, seen.row, segment) })
+pub fn awaited(_: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let sleeps = seen.row.kind == AwaitKind::Sleep;
+    sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))
 }
 
 fn sentence(d: &Described<'_>) -> String {

@@ -95,11 +95,11 @@ fn an_await_that_ends_a_little_behind_its_limit_was_ended_by_it() {
         judged(&made).0
     };
     let found = found_of(498);
-    let words = "in a wait that nobody ended before its time limit";
-    assert_eq!(found[0].cause.text(), "sleep");
+    let words = "for an Event until its time limit: nobody gave notice";
+    assert_eq!(found[0].cause.text(), "deadlock-timeout");
     assert!(found[0].summary.contains(words), "{}", found[0].summary);
-    assert!(found[0].advice.starts_with("Find the thread or task"), "{}", found[0].advice);
-    assert_ne!(found_of(482)[0].cause.text(), "sleep");
+    assert!(found[0].advice.starts_with("Find the task or callback"), "{}", found[0].advice);
+    assert_eq!(found_of(482)[0].cause.text(), "lock-wait");
 }
 
 #[test]
