@@ -52,6 +52,8 @@ pub enum Resource {
     PolledLock,
     /// A lock in the process of a multiprocessing Manager.
     ManagedLock,
+    /// The lock under which `functools.cached_property` computes, up to CPython 3.11.
+    CachedProperty,
     /// An Event that another thread is to set.
     Event(Of),
     /// A Condition that another thread is to notify.
@@ -219,6 +221,7 @@ impl fmt::Display for Resource {
             Resource::Database => "a SQLite database",
             Resource::PolledLock => "a lock that is asked for again and again",
             Resource::ManagedLock => "a lock of a multiprocessing Manager",
+            Resource::CachedProperty => "functools.cached_property's own lock",
             Resource::Event(Of::Threads) => "threading.Event",
             Resource::Event(Of::Tasks) => "asyncio.Event",
             Resource::Condition(Of::Threads) => "threading.Condition",

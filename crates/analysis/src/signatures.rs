@@ -49,6 +49,8 @@ pub enum Stdlib {
     ProcessNotice,
     /// A lock that the process of a Manager has.
     ManagedLock,
+    /// Up to CPython 3.11 it computes under a lock: one for all instances of the class.
+    CachedProperty,
     LoopRunOnce,
     LoopRun,
     LoopCallback,
@@ -92,6 +94,7 @@ impl Stdlib {
             Stdlib::ProcessQueueWait => ("multiprocessing/queues.py", &["put", "join"]),
             Stdlib::ProcessNotice => ("multiprocessing/synchronize.py", &["wait"]),
             Stdlib::ManagedLock => ("multiprocessing/managers.py", &["acquire", "__enter__"]),
+            Stdlib::CachedProperty => ("functools.py", &["__get__"]),
             Stdlib::LoopRunOnce => ("base_events.py", &["_run_once"]),
             Stdlib::LoopRun => ("runners.py", &["run"]),
             Stdlib::LoopCallback => ("events.py", &["_run"]),

@@ -54,7 +54,10 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 return None;
             }
             let notice = notice(cx, segment);
-            let resource = notice.or_else(|| waiting::lock_name(cx, segment).map(Resource::Lock));
+            let named = || waiting::lock_name(cx, segment).map(Resource::Lock);
+            let cached = || cx.frames.leaf_at(segment.stack(), Stdlib::CachedProperty);
+            let resource = notice.or_else(named);
+            let resource = resource.or_else(|| cached().then_some(Resource::CachedProperty));
             Some(Claim { blocker, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
@@ -117,6 +120,7 @@ fn is_managed(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 fn advice(d: &Described<'_>) -> &'static str {
     match d.resource {
         Some(Resource::Database) => ADVICE_SQLITE,
+        Some(Resource::CachedProperty) => ADVICE_CACHED_PROPERTY,
         _ => notice_of(d.resource).map_or(ADVICE, |n| n.advice),
     }
 }
@@ -204,6 +208,10 @@ const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
+const ADVICE_CACHED_PROPERTY: &str =
+    "Up to CPython 3.11 a cached_property has one lock for all instances of its class: use 3.12 or \
+     later, or keep the value in an attribute of your own.";
+
 /// Whether the kernel recorded which process has the file lock that is waited for.
 pub fn has_known_process(resource: Option<&Resource>) -> bool {
     resource.is_some_and(Resource::has_known_process)
@@ -269,7 +277,10 @@ pub fn waited_for(d: &Described<'_>) -> String {
         (None, Some(database @ Resource::Database)) => {
             format!("a lock of {database}, asking again")
         }
-        (None, Some(lock @ (Resource::PolledLock | Resource::ManagedLock))) => lock.to_string(),
+        (
+            None,
+            Some(lock @ (Resource::PolledLock | Resource::ManagedLock | Resource::CachedProperty)),
+        ) => lock.to_string(),
         (None, Some(Resource::FileLock { name, .. })) if name.starts_with('/') => {
             format!("the file lock of {name}")
         }

@@ -24,6 +24,7 @@ mod libraries_carry_what_the_program_asked_for;
 mod lines_of_source_at_a_terminal;
 mod locks_by_hand_and_late_cpus;
 mod locks_of_libraries_that_tasks_await;
+mod locks_of_the_interpreters_library;
 mod locks_that_are_asked_for_again_and_again;
 mod loops_that_wait_and_modules_that_load;
 mod made;
