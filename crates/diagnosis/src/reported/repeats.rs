@@ -4,9 +4,10 @@
 //! which function of a library that line called. The number of calls is known in three ways only.
 //! Spans of one name inside the request count calls. Waits for a peer that switch records show at
 //! that function count answers waited for, and are reported as such. Without switch records, the
-//! kernel's count of how often the thread got a CPU between two samples that both found it waiting
-//! there is as many or more (it may also have waited for the GIL). If there is none of these,
-//! nothing is said.
+//! kernel's count of how often the thread got a CPU between two samples that both found it there,
+//! waiting or on its way, is as many or more (it may also have waited for the GIL): less the turns
+//! that its own time on the CPU may have taken, which other threads cut short where CPUs are few.
+//! If there is none of these, nothing is said.
 //!
 //! What it promises: a number is a count of records or the kernel's, never of samples. Cost: one
 //! pass over the spans of a capture.
@@ -135,7 +136,7 @@ pub fn of_group(
 }
 
 /// How often the threads of these requests were given a CPU between two samples that found them
-/// waiting for a peer in the function of `place`.
+/// in the function of `place`, at least one of them waiting for a peer.
 fn slices(cx: &Context<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Place) -> usize {
     if group.cause != Cause::DownstreamWait {
         return 0;
@@ -147,28 +148,40 @@ fn slices(cx: &Context<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Pl
         let span = spans.entry((w.request, s.tid)).or_insert(s.times());
         *span = (span.0.min(s.from_ns), span.1.max(s.to_ns));
     }
+    let there =
+        |s: &Sample| cx.frames.innermost_user(s.stack).is_some_and(|p| p.is_in_function_of(place));
     let waits = |s: &Sample| {
         use WaitKind::{PipeRead, Poll, SocketRead, SocketWrite};
-        let there = || cx.frames.innermost_user(s.stack);
         matches!(s.wait, SocketRead | SocketWrite | Poll | PipeRead)
-            && there().is_some_and(|p| p.is_in_function_of(place))
+    };
+    let counts = |pair: &&[Sample]| {
+        let [first, second] = [&pair[0], &pair[1]];
+        let runs = |s: &Sample| waits(s) || s.wait == WaitKind::Running;
+        (waits(first) && runs(second) || runs(first) && waits(second))
+            && there(first)
+            && there(second)
     };
     let between = |((_, tid), (from, to)): (&(usize, u32), &(u64, u64))| -> usize {
         let samples = cx.samples_in(*tid, *from, *to);
-        let pairs = samples.windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
+        let pairs = samples.windows(2).filter(counts);
         pairs.map(|pair| turns(&pair[0], &pair[1])).sum()
     };
     spans.iter().map(between).sum()
 }
 
 /// How often the thread of two consecutive samples got a CPU because something came: without the
-/// turns of a wait in slices, whose time was up.
+/// turns of a wait in slices, whose time was up, and of a thread that was found on a CPU without
+/// those that it may have been given because it lost one.
 fn turns(first: &Sample, second: &Sample) -> usize {
     let limit_ns =
         [first, second].map(|s| target_and_limit(s).1).into_iter().filter(|ns| *ns > 1).min();
     let time_ns = second.t_ns.saturating_sub(first.t_ns);
     let timed_out = limit_ns.map_or(0, |limit_ns| time_ns.div_ceil(limit_ns) as usize);
-    (second.slices as usize).saturating_sub(timed_out)
+    let cut_short = match [first, second].iter().any(|s| s.wait == WaitKind::Running) {
+        true => (second.cpu_ns / thresholds::turn_ns()) as usize,
+        false => 0,
+    };
+    (second.slices as usize).saturating_sub(timed_out + cut_short)
 }
 
 /// The innermost line of the program's own that most of the claimed segments pass through, and the

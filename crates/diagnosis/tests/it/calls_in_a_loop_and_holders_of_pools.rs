@@ -3,7 +3,7 @@
 
 use capture::read::{Capture, GcRow};
 use diagnosis::{diagnose, Confidence};
-use format::record::{Await, Sample};
+use format::record::{flag, Await, Sample};
 use format::wait::{AwaitKind, WaitKind};
 use made::{code, node, off_row, request, span, BEGIN, MS};
 use report::to_text;
@@ -121,6 +121,34 @@ fn without_switch_records_the_kernels_count_of_turns_says_how_often_it_waited() 
     assert!(reported(2).ends_with(wanted), "{}", reported(2));
     // One long wait.
     assert!(!reported(0).contains("calls"), "{}", reported(0));
+}
+
+/// As above, on a machine with too few CPUs: every second sample finds the thread runnable.
+#[test]
+fn turns_beside_a_cpu_shortage_count_without_those_that_a_lost_cpu_takes() {
+    let reported = |cpu_ms: u64| {
+        let mut made = capture(false);
+        made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+        let looks = (0..50u64).map(|i| Sample {
+            slices: 6,
+            flags: flag::TIMES,
+            wall_ns: 10 * MS,
+            cpu_ns: cpu_ms * MS,
+            ..sample(
+                BEGIN + i * 10 * MS,
+                if i % 2 == 0 { WaitKind::SocketRead } else { WaitKind::Running },
+                EXECUTE,
+            )
+        });
+        made.samples.insert(TID, looks.collect());
+        let verdict = diagnose(&made, |_| 300 * MS);
+        let found = verdict.findings.iter().find(|f| f.cause.text() == "downstream-wait");
+        found.expect("a wait for the peer").summary.clone()
+    };
+    let wanted = "calls of execute() that waited up to 235 times, one after the other";
+    assert!(reported(1).contains(wanted), "{}", reported(1));
+    // It computed, and lost its CPU as often.
+    assert!(!reported(6).contains("calls of"), "{}", reported(6));
 }
 
 #[test]
