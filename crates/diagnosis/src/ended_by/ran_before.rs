@@ -71,6 +71,25 @@ pub fn waker(cx: &Context<'_>, segment: &Segment<'_>, left_place: LeftPlace<'_>)
     ran_before(cx, segment, (from, to), left_place)
 }
 
+/// When `tid` was done with a request that it worked for during most of a wait, if that was within
+/// `window_ns` of the wait's end: it ran then, and it is known when without switch records, too.
+fn done_with(cx: &Context<'_>, tid: u32, (from, to): (u64, u64), window_ns: u64) -> Option<u64> {
+    // One that waited for a lock itself went on because the same thread let go.
+    let seen = cx.samples_in(tid, from, to);
+    let waits = |s: &&Sample| matches!(s.wait, WaitKind::Futex | WaitKind::FileLock);
+    if seen.iter().filter(waits).count() * 2 > seen.len() {
+        return None;
+    }
+    let served = cx.served().get(&tid)?;
+    let first = served.partition_point(|(begin, _)| *begin < from).saturating_sub(1);
+    let near = served[first..].iter().take_while(|(begin, _)| *begin <= from.midpoint(to));
+    let ends = near.map(|(_, end)| *end);
+    ends.into_iter().find(|end| {
+        (to.saturating_sub(window_ns)..=to.saturating_add(thresholds::just_before_ns()))
+            .contains(end)
+    })
+}
+
 /// The thread that ran just before `to`; if none did that may have ended the wait, the thread
 /// that ran just before the waiter was woken and was without a CPU until then.
 fn ran_before(
@@ -107,6 +126,12 @@ fn ran_shortly_before(
 ) -> Option<u32> {
     let mut contest = ran_then(cx, segment, (from, to), just_before_ns)?;
     keep_related(cx, segment, (from, to), &mut contest);
+    let done = |tid: u32| match segment.exact {
+        true => None,
+        false => done_with(cx, tid, (from, to), just_before_ns),
+    };
+    // By estimates others hardly show when they ran.
+    contest.prefer(Dropped::RanEarlier, |tid| done(tid).is_some());
     // A thread that runs all the time ran just before as well, by chance.
     let quiet = |tid: u32| !is_always_about(cx, tid, (from, to), just_before_ns);
     let any_quiet = contest.able.iter().any(|tid| quiet(*tid));
@@ -116,7 +141,7 @@ fn ran_shortly_before(
         let begin = to.saturating_sub(just_before_ns);
         let before = cx.timeline(tid, begin, to);
         let run = before.iter().filter(|s| s.state == State::Run);
-        run.map(|s| s.to_ns).max().unwrap_or(0)
+        run.map(|s| s.to_ns).chain(done(tid)).max().unwrap_or(0)
     };
     let mut lost = Dropped::RanEarlier;
     let won = if any_quiet || contest.able.is_empty() {
@@ -166,7 +191,9 @@ fn ran_then(
     let remembers = cx.trace.wants(segment.from_ns, segment.to_ns);
     let mut contest = Contest::of(others, remembers);
     contest.keep(Dropped::DidNotRun, |tid| {
-        threads::ran_in(cx, tid, to.saturating_sub(just_before_ns), to + thresholds::sliver_ns())
+        let begin_ns = to.saturating_sub(just_before_ns);
+        let done = || done_with(cx, tid, (from, to), just_before_ns).is_some();
+        threads::ran_in(cx, tid, begin_ns, to + thresholds::sliver_ns()) || !segment.exact && done()
     });
     contest.keep(Dropped::WaitsForTheSame, |tid| {
         let mut seen = cx.samples_in(tid, from, to).iter();

@@ -19,6 +19,7 @@ mod futures_fulfilled_by_threads;
 mod gil_holder_of_the_whole_wait;
 mod holders_by_function_exits_at_wait_ends;
 mod holders_inside_during_the_waits;
+mod holders_whose_request_ends_with_the_wait;
 mod installed_applications_are_user_code;
 mod libraries_carry_what_the_program_asked_for;
 mod lines_of_source_at_a_terminal;
