@@ -28,6 +28,10 @@ impl Index<'_> {
         if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
             return false;
         }
+        // A task of the loop's ran: its code polls, and be it an epoll of its own.
+        if segment.sample.is_some_and(|s| s.task != 0) {
+            return false;
+        }
         match segment.sample.and_then(|s| self.target(s)) {
             Some(target) if is_epoll(&target) => true,
             Some(_) => {

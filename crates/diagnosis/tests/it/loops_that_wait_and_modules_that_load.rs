@@ -6,6 +6,7 @@ use crate::made;
 
 use capture::read::{Capture, TaskRow};
 use diagnosis::{diagnose, Finding};
+use format::record::TARGET_IS_NAME;
 use format::wait::{HolderSource, WaitKind};
 use made::{off, sample, stack, BEGIN, MS};
 
@@ -270,6 +271,26 @@ fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
     // A finder of the program's own that loads something itself: that is not what was asked for.
     let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
     assert_eq!(loading(&[(500, &finder)]).target(), None);
+}
+
+/// uvloop calls its callbacks without any frame of asyncio's.
+#[test]
+fn code_of_a_task_that_polls_keeps_the_loop_whatever_it_polls() {
+    for target in ["", "anon_inode:[eventpoll] of tcp 127.0.0.1:5439"] {
+        let mut made = capture(true);
+        made.names.extend(["ask()".to_owned(), target.to_owned()]);
+        let name = made.names.len() as u32 - 2;
+        let polls = stack(&mut made, &[("view", APP, 10), ("tables", APP, 14)]);
+        off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Poll, polls);
+        for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
+            look.task = name;
+            look.target = if target.is_empty() { 0 } else { TARGET_IS_NAME | u64::from(name + 1) };
+        }
+        let finding = only(&made);
+        let place = finding.place.as_ref().map(|place| &*place.function);
+        assert_eq!((finding.cause.text(), place), ("event-loop-blocked", Some("tables")));
+    }
 }
 
 #[test]
