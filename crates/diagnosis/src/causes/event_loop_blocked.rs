@@ -47,6 +47,16 @@ const ADVICE_NATIVE: &str =
     "Await an asynchronous version of the call, or hand it to a thread that serves nobody else: \
      tokio::task::spawn_blocking(), or a pool of your own for long computing.";
 
+/// Of a lock of a program without an interpreter.
+const ADVICE_NATIVE_LOCK: &str =
+    "Keep no guard of such a lock over an .await, and do little while it is held; or use a lock that \
+     tasks await (tokio::sync), which keeps no worker.";
+
+/// Of a loop that writes to a pipe or terminal, or waits for the thread that does.
+const ADVICE_PIPE: &str =
+    "Write through a queue to a thread of its own, so that the loop never waits for the reader; write \
+     less, or make the reader (log collector, terminal) keep up.";
+
 /// Of a loop that waits for another thread.
 const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
@@ -107,8 +117,12 @@ pub fn is_kept(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 
 /// Of a loop that loads a module it is the import that counts.
 fn advice(d: &Described<'_>) -> &'static str {
+    let is_rust = d.place.is_some_and(Place::is_rust);
     match d.culprit_doing {
-        _ if d.place.is_some_and(Place::is_rust) => ADVICE_NATIVE,
+        Some(Doing::Pipe) => ADVICE_PIPE,
+        Some(Doing::Lock) if is_rust => ADVICE_NATIVE_LOCK,
+        _ if is_rust && d.waits == Cause::LockWait => ADVICE_NATIVE_LOCK,
+        _ if is_rust => ADVICE_NATIVE,
         _ if d.waits != Cause::EventLoopBlocked => match d.has_greenlets {
             true => ADVICE_GREENLETS_WAIT,
             false => ADVICE_WAITS,

@@ -79,12 +79,20 @@ pub fn through(
 /// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit,
 /// what that wait would be of any other thread.
 pub fn waits(cx: &Context<'_>, group: &Group<'_>) -> Cause {
-    if group.cause != Cause::EventLoopBlocked || group.culprit == group.place {
+    if group.cause != Cause::EventLoopBlocked {
         return group.cause;
     }
     let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
     let heaviest = blamed.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    let wait = heaviest.and_then(|w| event_loop_blocked::waits(cx, &w.slice.segment));
+    // A loop that is its own culprit waits for nobody, unless both threads are at that line.
+    let waits_there = |w: &Weighed<'_>| {
+        let claim = &w.slice.claim;
+        let stacks = [claim.stack, claim.blocker.map_or(0, |c| c.stack)];
+        let both = |place| stacks.iter().all(|stack| cx.frames.passes(*stack, place));
+        group.culprit != group.place || group.place.as_ref().is_some_and(both)
+    };
+    let wait = heaviest.filter(|w| waits_there(w));
+    let wait = wait.and_then(|w| event_loop_blocked::waits(cx, &w.slice.segment));
     wait.map_or(group.cause, |claim| claim.cause)
 }
 

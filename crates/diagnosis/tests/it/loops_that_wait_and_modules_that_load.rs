@@ -104,6 +104,22 @@ fn the_holder_of_the_lock_that_a_loop_waits_for_kept_the_loop() {
     assert!(finding.advice.contains("no thread"), "{}", finding.advice);
 }
 
+/// Two threads log: one waits for the handler's lock, the other one at the pipe, in the same line.
+#[test]
+fn a_lock_that_another_thread_holds_at_the_same_line_is_not_the_loops_own_doing() {
+    let mut made = loop_waits(&[("view", APP, 10), ("info", APP, 12)]);
+    let writes = stack(&mut made, &[("pull", APP, 70), ("info", APP, 12)]);
+    made.samples.remove(&OTHER);
+    seen(&mut made, OTHER, 5, 498, WaitKind::PipeWrite, writes);
+    held_by(&mut made, OTHER, HolderSource::WithBlock);
+    let finding = only(&made);
+    assert_eq!(finding.cause.text(), "event-loop-blocked");
+    let said = "it waited for a lock, held by app.py:12 info()";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+    assert!(finding.summary.contains("which waited on a pipe"), "{}", finding.summary);
+    assert!(finding.advice.contains("log collector"), "{}", finding.advice);
+}
+
 #[test]
 fn advice_for_a_kept_loop_names_the_loop_that_it_is() {
     let advice = |loops: &str| {
