@@ -13,9 +13,13 @@
 //!
 //! What it promises: a waker is measured; a place that only samples of its thread show is not, nor
 //! the holder of a lock if the waker is a task of no request: it may have been in the same line.
-//! Missing on purpose: what a waker that is a task did meanwhile, unless it works for a request.
+//! Missing on purpose: what a waker that is a task did meanwhile, unless it works for a request,
+//! whose samples say what it awaited.
+
+use std::collections::BTreeMap;
 
 use analysis::frames::Owner;
+use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Await;
@@ -46,13 +50,37 @@ pub(crate) fn of(
         // A task of no request may itself have been in line: nobody watches it.
         let measured = by.holder != 0 || row.kind != AwaitKind::Lock;
         let blocker = Blocker::thread(tid, by.stack, measured, Inference::TaskWaker);
-        return Some(Blocker { doing: loops.then_some(Doing::NotSeen), ..blocker });
+        let doing = || awaited_most(cx, row, by, segment).unwrap_or(Doing::NotSeen);
+        return Some(Blocker { doing: loops.then(doing), ..blocker });
     }
     let work = if loops { None } else { longest_work(cx, by.target as u32, segment) };
     work.map(|s| {
         let blocker = Blocker::thread(s.tid, s.stack(), false, Inference::TaskWaker);
         Blocker { doing: Some(activity::of(cx, &s)), ..blocker }
     })
+}
+
+/// What the task of the request that `by` worked for awaited in most of its samples in `segment`,
+/// or else near it, but what `row` awaits; None: it worked for no request, or no sample saw it.
+fn awaited_most(cx: &Context<'_>, row: &Await, by: &Await, segment: &Segment<'_>) -> Option<Doing> {
+    let rows = cx.capture.awaits.get(&by.holder).filter(|_| by.holder != 0)?;
+    let in_line = |other: &Await| other.kind == row.kind && cx.same_place(other.stack, row.stack);
+    let before = rows.iter().filter(|r| r.t_ns < by.t_ns && !in_line(r));
+    let (from_ns, to_ns) = segment.times();
+    let near_ns = thresholds::task_holder_ns();
+    let near = from_ns.saturating_sub(near_ns)..to_ns + near_ns;
+    let mut inside = before.clone().filter(|r| (from_ns..to_ns).contains(&r.t_ns)).peekable();
+    if inside.peek().is_none() {
+        let middle = from_ns + segment.ns() / 2;
+        let found = before.filter(|r| near.contains(&r.t_ns));
+        return found.min_by_key(|r| r.t_ns.abs_diff(middle)).map(|r| awaits::activity(cx, r));
+    }
+    let mut sums: BTreeMap<&'static str, (Doing, usize)> = BTreeMap::new();
+    for other in inside {
+        let doing = awaits::activity(cx, other);
+        sums.entry(doing.text()).or_insert((doing, 0)).1 += 1;
+    }
+    sums.into_values().max_by_key(|(_, samples)| *samples).map(|(doing, _)| doing)
 }
 
 /// The waker of the request that was at the head of the line, if wakers worked for requests that

@@ -113,6 +113,24 @@ fn a_request_that_released_a_lock_is_known_to_have_had_it() {
     assert_eq!(found.confidence, Confidence::Confirmed, "{text}");
 }
 
+/// What it awaited while it had the lock is what its samples say, without its own turn in the line.
+#[test]
+fn what_the_request_that_had_a_lock_awaited_meanwhile_is_reported() {
+    let (mut made, waits) = capture("lock", "tokio-1.54.1/src/sync/mutex.rs");
+    let by = stack(&mut made, &[("report::{async_fn#0}", "/srv/shop/main.rs", 31)]);
+    let stream = package("tokio-1.54.1/src/net/tcp/stream.rs");
+    let asks = [("report::{async_fn#0}", "/srv/shop/main.rs", 30), ("poll_read", &*stream, 40)];
+    let asks = stack(&mut made, &asks);
+    let sample = |(at, stack)| awaited(at, 77, 40960, AwaitKind::Native, stack);
+    let own =
+        [(4, waits), (5, waits), (6, waits), (150, asks), (300, asks), (450, asks), (480, asks)];
+    made.awaits.insert(77, own.map(sample).to_vec());
+    made.requests.push(made::request(77, WORKER, BEGIN, 497));
+    SLOW.iter().for_each(|id| woken(&mut made, *id, (WORKER, 77, by)));
+    let (_, text) = judged(&mut made);
+    assert!(text.contains("report() in another task, which waited for a peer"), "{text}");
+}
+
 /// The second request was woken by the first, which was in front of it.
 #[test]
 fn behind_the_head_of_a_line_the_heads_waker_is_to_blame() {
