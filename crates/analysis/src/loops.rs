@@ -12,7 +12,7 @@ use crate::signatures::Stdlib;
 use crate::thresholds;
 use crate::timeline::{Segment, State};
 
-impl Index<'_> {
+impl<'c> Index<'c> {
     /// Whether the segment's thread runs an event loop.
     pub fn is_loop(&self, segment: &Segment<'_>) -> bool {
         self.loops.contains(&segment.tid)
@@ -100,5 +100,57 @@ impl Index<'_> {
         let busy_ns = if unknown { 0 } else { end - begin };
         self.busy.borrow_mut().insert(segment.tid, (begin, end, busy_ns));
         busy_ns
+    }
+
+    /// The intervals in `[from, to)` in which code kept a worker of a native runtime while no other
+    /// one polled: nobody saw what became ready. Workers share one poll call, and while one of them
+    /// is kept the others may wait for its notice. Without those in which a worker ran or was not
+    /// seen: it may have polled. Cost: a timeline for each worker; of each interval, for each
+    /// thread.
+    pub fn kept_while_nobody_polled(&self, (from_ns, to_ns): (u64, u64)) -> Vec<Segment<'c>> {
+        let mut kept: Vec<Segment<'c>> = Vec::new();
+        let mut workers: Vec<u32> = self.loops.iter().copied().collect();
+        workers.sort_unstable();
+        for tid in workers {
+            let mut last: Option<Segment<'c>> = None;
+            for s in self.timeline(tid, from_ns, to_ns) {
+                let waits = s.state == State::Wait && s.stack() != 0 && !self.may_poll(&s);
+                let idle = !waits || self.is_parked_worker(&s);
+                last = match last {
+                    Some(one) if !idle && one.stack() == s.stack() => {
+                        Some(Segment { to_ns: s.to_ns, ..one })
+                    }
+                    other => {
+                        kept.extend(other);
+                        (!idle).then_some(s)
+                    }
+                };
+            }
+            kept.extend(last);
+        }
+        kept.retain(|s| s.ns() >= thresholds::loop_blocked_ns() && !self.may_be_polled(s));
+        kept
+    }
+
+    /// Whether a worker may have polled for more than a small part of `segment`.
+    fn may_be_polled(&self, segment: &Segment<'_>) -> bool {
+        let mut ns = 0;
+        for tid in self.others(0) {
+            let is_worker = self.loops.contains(&tid) || self.is_named_like_a_loop(tid);
+            for s in self.timeline(tid, segment.from_ns, segment.to_ns) {
+                let idle = self.is_parked_worker(&s);
+                let polls = s.wait() == WaitKind::Poll && (idle || s.stack() == 0);
+                let may_poll = polls || s.state != State::Wait || self.may_poll(&s);
+                ns += if may_poll && (is_worker || idle) { s.ns() } else { 0 };
+            }
+        }
+        ns as f64 >= thresholds::small_part() * segment.ns() as f64
+    }
+
+    /// Whether a thread that began no request has the name of one that runs an event loop: a worker
+    /// of the same runtime.
+    fn is_named_like_a_loop(&self, tid: u32) -> bool {
+        let name = self.capture.thread_name(tid);
+        name.is_some() && self.loops.iter().any(|of| self.capture.thread_name(*of) == name)
     }
 }

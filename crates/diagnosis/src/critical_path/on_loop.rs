@@ -13,7 +13,7 @@
 use analysis::frames::Owner;
 use analysis::requests::Judged;
 use analysis::resource::Resource;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::{overlap_ns, Segment, State};
 use capture::read::{Frame, TaskRow};
 use format::record::Await;
 use format::wait::{AwaitKind, WaitKind};
@@ -74,6 +74,7 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
         }
     }
     alone(at, request.end_ns, &mut out);
+    blame_who_kept_all_from_polling(cx, request, &line, &mut out);
     name_spans(cx, request, &mut out);
     out
 }
@@ -83,6 +84,36 @@ pub(crate) fn slices<'c>(cx: &Context<'c>, request: &Judged<'c>) -> Vec<Slice<'c
 fn is_poll(cx: &Context<'_>, task: &TaskRow) -> bool {
     let own = cx.capture.suspensions.get(&task.request).map_or(&[][..], Vec::as_slice);
     own.iter().any(|s| (task.begin_ns..=task.end_ns).contains(&s.in_ns))
+}
+
+/// While a worker of a native runtime was kept, and nobody polled, no task went on that awaited
+/// something from outside: whatever it awaited may have been there.
+fn blame_who_kept_all_from_polling<'c>(
+    cx: &Context<'c>,
+    request: &Judged<'c>,
+    line: &AwaitTimeline<'c>,
+    slices: &mut [Slice<'c>],
+) {
+    use Cause::{Connect, DownstreamWait, Sleep, Unknown};
+    let needs_polling = |slice: &&mut Slice<'_>| {
+        matches!(slice.claim.cause, Connect | DownstreamWait | Sleep | Unknown)
+            && cx.is_parked_worker(&slice.segment)
+    };
+    if !cx.frames.is_native_program() || !slices.iter_mut().any(|s| needs_polling(&s)) {
+        return;
+    }
+    let mut kept = cx.kept_while_nobody_polled((request.row.begin_ns, request.end_ns));
+    kept.retain(|one| !line.outlasts(cx, one));
+    for slice in slices.iter_mut().filter(needs_polling) {
+        let times = slice.segment.times();
+        let covers = |one: &&Segment<'_>| overlap_ns(one.times(), times) * 2 > slice.segment.ns();
+        let Some(one) = kept.iter().find(covers) else { continue };
+        if let Some(claim) = causes::of_the_loop(cx, one) {
+            // It is what the worker that was kept did.
+            let (from_ns, to_ns) = times;
+            *slice = Slice { segment: Segment { from_ns, to_ns, ..*one }, claim };
+        }
+    }
 }
 
 /// Time in which a native runtime's task was suspended passed in the innermost span that was open

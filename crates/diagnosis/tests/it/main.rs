@@ -69,3 +69,4 @@ mod what_is_reported_of_a_place_happened_there;
 mod what_one_sample_is_valid_for;
 mod work_on_a_crowded_machine;
 mod workers_kept_by_clients;
+mod workers_kept_while_nobody_polled;
