@@ -129,6 +129,19 @@ pub enum Pattern {
 /// A pattern, and what a wait is for where it fits.
 pub type Signature = (Pattern, Resource);
 
+/// Commands of Redis that wait for what another client puts: an item of a list, a set or a stream.
+pub const REDIS_WAITS: [&str; 9] = [
+    "BLPOP",
+    "BRPOP",
+    "BRPOPLPUSH",
+    "BLMOVE",
+    "BLMPOP",
+    "BZPOPMIN",
+    "BZPOPMAX",
+    "BZMPOP",
+    "XREADGROUP",
+];
+
 /// What another thread is to give notice of: it has no holder.
 pub static NOTICES: [Signature; 4] = [
     (Within(2, ThreadJoin), Resource::ThreadEnd),

@@ -9,6 +9,7 @@
 
 use analysis::frames::Owner;
 use analysis::resource::Resource;
+use analysis::signatures;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -32,12 +33,23 @@ const ADVICE_CLIENT: &str =
     "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
      give it a time limit.";
 
+/// Of a call that waits until another client of the peer puts something there.
+const ADVICE_ITEM: &str =
+    "The peer answers when somebody puts what is waited for: look at who is to put it, and whether \
+     workers are free for that (tasks that wait for tasks may have them all); the peer is not slow.";
+
 /// Of a client that is slow it is not the peer's time limit that helps.
 fn advice(d: &Described<'_>) -> &'static str {
     match d.resource {
         Some(Resource::Peer { is_client: true, .. }) => ADVICE_CLIENT,
+        _ if d.call.is_some_and(waits_for_an_item) => ADVICE_ITEM,
         _ => ADVICE,
     }
+}
+
+/// Whether a command of Redis waits for an item that another client puts, or for a message.
+fn waits_for_an_item(call: &str) -> bool {
+    signatures::REDIS_WAITS.contains(&call)
 }
 
 /// Whether a thread waits in an event loop of its own: which of its tasks waited, and for what, was

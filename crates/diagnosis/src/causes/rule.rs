@@ -90,6 +90,8 @@ pub struct Described<'a> {
     pub has_greenlets: bool,
     /// What was waited for.
     pub resource: Option<&'a Resource>,
+    /// The call to another service that most of it was in, by its name.
+    pub call: Option<&'a str>,
     /// The waits ended by their time limit.
     pub timed_out: bool,
     /// The finding's cause; of an event loop that waits for another thread, that wait's.

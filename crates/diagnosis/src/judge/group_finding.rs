@@ -311,6 +311,7 @@ fn described<'a>(
         culprit_by_overlap: blame::is_by_overlap(group),
         has_greenlets: judge.cx.frames.has_greenlets(),
         resource: own.resource.as_ref(),
+        call: judge.calls.of_group(group, &judge.requests.slow),
         timed_out: blame::timed_out(judge.cx, group),
         waits: blame::waits(judge.cx, group),
         repeats: own.repeats.as_ref(),

@@ -59,6 +59,18 @@ fn of_calls_inside_each_other_the_outer_one_is() {
     assert_eq!(summary(&[(SELECT, 6, 494), (HTTP, 5, 495)]), quoted);
 }
 
+/// A command that waits for an item of a list waits for another client, not for Redis.
+#[test]
+fn a_command_that_waits_for_an_item_has_advice_of_its_own() {
+    let advice = |name: &str| {
+        let mut made = waiting(&[(SELECT, 5, 495)]);
+        made.names[SELECT as usize] = name.to_owned();
+        diagnose(&made, |_| 300 * MS).findings[0].advice
+    };
+    assert!(advice("BRPOPLPUSH").contains("who is to put it"), "{}", advice("BRPOPLPUSH"));
+    assert!(advice("GET").starts_with("Look at the peer"), "{}", advice("GET"));
+}
+
 #[test]
 fn spans_of_the_program_are_no_calls() {
     let mut made = waiting(&[]);
