@@ -104,6 +104,23 @@ def test_statements_of_sqlalchemy_have_their_shape(bench: Bench) -> None:
     ]
 
 
+# The child loads the library before it has recorded anything.
+FORKED = f"""
+import os
+
+child = os.fork()
+if child:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+{SQLALCHEMY}
+"""
+
+
+def test_a_library_that_a_forked_child_loads_before_its_first_request_is_hooked(bench: Bench) -> None:
+    answer, spans = recorded(bench, FORKED)
+    assert answer == "([(1, 'secret')], 'OperationalError')"
+    assert [kind for _, kind, _ in spans] == ["sql"] * 4
+
+
 def test_the_setting_calls_turns_them_off(bench: Bench) -> None:
     answer, spans = recorded(bench, SQLALCHEMY, "{'calls': False}")
     assert answer == "([(1, 'secret')], 'OperationalError')"

@@ -21,7 +21,7 @@ use sys::cell::StaticRef;
 
 use crate::api::current::{current_request, epoch};
 use crate::api::names::Site;
-use crate::running::running;
+use crate::running::{parent, running};
 
 /// Requests open at once whose `tracestate` is kept.
 const STATES_MOST: usize = 1024;
@@ -133,7 +133,7 @@ pub fn trace_id_of(request: u64) -> Option<String> {
 
 /// Whether the setting `calls`, `propagate` or `otel` is on; false while nothing is started.
 pub fn setting_is_on(name: &str) -> bool {
-    running().is_some_and(|parts| match name {
+    running().or_else(parent).is_some_and(|parts| match name {
         "calls" => parts.recording.config().calls,
         "propagate" => parts.recording.config().propagate,
         "otel" => parts.recording.config().otel,
