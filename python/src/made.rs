@@ -31,6 +31,15 @@ pub fn text<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> 
     }
 }
 
+/// The same text as exactly a str, which holds nothing and is compared without code of the program.
+pub fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: a str or a subtype, for which the call makes exactly a str.
+    unsafe {
+        let exact = ffi::PyUnicode_FromObject(text.as_ptr());
+        Ok(owned(text.py(), exact)?.cast_into_unchecked())
+    }
+}
+
 /// The interpreter's only str of this text.
 pub fn interned<'py>(py: Python<'py>, of: &str) -> PyResult<Bound<'py, PyString>> {
     let mut str = text(py, of)?.into_ptr();

@@ -5,6 +5,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use crate::made::exactly;
+
 /// The arguments of a call, by their meaning.
 pub(super) struct Given<'py> {
     /// Exactly a str.
@@ -54,13 +56,4 @@ pub(super) unsafe fn read<'py>(
         return Err(PyTypeError::new_err(text));
     };
     Ok(Given { name: exactly(name)?, pairs })
-}
-
-/// The same text as exactly a str, which holds nothing and is compared without code of the program.
-pub(super) fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    // SAFETY: a str or a subtype; NULL is an error, which is fetched.
-    let exact = unsafe {
-        Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_FromObject(text.as_ptr()))?
-    };
-    Ok(exact.cast_into()?)
 }

@@ -52,7 +52,7 @@ use crate::call::{add_functions, guarded, leaked, method, none};
 use crate::kept::word;
 use crate::types::slot;
 use crate::{made, names};
-use given::{exactly, read};
+use given::read;
 use held::Held;
 use object::{Kind, Moment};
 use request::Requests;
@@ -162,7 +162,7 @@ unsafe fn make_slowly<K: Kind>(
 
 /// A new object of this name.
 fn new<'py, K: Kind>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-    let name = exactly(name)?;
+    let name = made::exactly(name)?;
     // SAFETY: exactly a str, whose reference is handed over; NULL is fetched as MemoryError.
     unsafe { Bound::from_owned_ptr_or_err(py, making::new::<K>(name.into_ptr()).cast()) }
 }
