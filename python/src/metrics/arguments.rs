@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::door::{Door, Op};
+use crate::made::exactly;
 
 /// Arguments in CPython's form; alive as long as the call.
 pub(super) struct Arguments {
@@ -16,6 +17,7 @@ pub(super) struct Arguments {
 
 /// The same by their meaning.
 pub(super) struct Given<'py> {
+    /// Exactly a str.
     pub name: Bound<'py, PyString>,
     pub value: Option<Bound<'py, PyAny>>,
     pub tags: Option<Bound<'py, PyDict>>,
@@ -84,6 +86,7 @@ impl Arguments {
             let found = error.into_inner();
             wrong(function, "name", &found, "str")
         })?;
+        let name = exactly(&name)?;
         let tags = match tags.filter(|tags| !tags.is_none()) {
             None => None,
             Some(tags) => Some(tags.cast_into::<PyDict>().map_err(|error| {
@@ -117,10 +120,10 @@ pub(super) fn wrong(function: &str, what: &str, found: &Bound<'_, PyAny>, wanted
     PyTypeError::new_err(format!("{function}: {what}: found {found}, wanted {wanted}"))
 }
 
-/// A tag's key or value as text.
+/// A tag's key or value as text, exactly a str: it is kept, hashed and compared.
 pub(super) fn text<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     match given.cast::<PyString>() {
-        Ok(text) => Ok(text.clone()),
-        Err(_) => given.str(),
+        Ok(text) => exactly(text),
+        Err(_) => exactly(&given.str()?),
     }
 }

@@ -15,6 +15,19 @@ pub(super) struct Given<'py> {
     pub pairs: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
 }
 
+/// Whether the names of a call's keywords are exactly strs: those of `**` may be of subtypes, whose
+/// objects hold others, and are hashed and compared by code of the program.
+///
+/// Safety: the GIL is held; a tuple of strs, or NULL.
+#[inline]
+pub(super) unsafe fn are_exact(keywords: *mut ffi::PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let count = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
+        (0..count).all(|at| ffi::PyUnicode_CheckExact(ffi::PyTuple_GET_ITEM(keywords, at)) != 0)
+    }
+}
+
 /// Reads the arguments of `function`.
 ///
 /// Safety: called by CPython with METH_FASTCALL and METH_KEYWORDS, which gives these; the GIL is

@@ -52,7 +52,7 @@ use crate::call::{add_functions, guarded, leaked, method, none};
 use crate::kept::word;
 use crate::types::slot;
 use crate::{made, names};
-use given::read;
+use given::{are_exact, read};
 use held::Held;
 use object::{Kind, Moment};
 use request::Requests;
@@ -112,14 +112,14 @@ unsafe extern "C" fn make<K: Kind>(
     // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, followed by
     // one for each name in the tuple `keywords`, which may be NULL.
     unsafe {
-        if count != 1 || ffi::PyUnicode_CheckExact(*args) == 0 {
+        if count != 1 || ffi::PyUnicode_CheckExact(*args) == 0 || !are_exact(keywords) {
             return guarded(|py| make_slowly::<K>(py, args, count, keywords));
         }
         ffi::Py_INCREF(*args);
         let made = making::new::<K>(*args);
         if !keywords.is_null() && !made.is_null() {
             for at in 0..ffi::PyTuple_GET_SIZE(keywords) {
-                // Keywords are strs, and all differ.
+                // The keywords of a call all differ.
                 (*made).push(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize + 1));
             }
         }
@@ -239,7 +239,13 @@ unsafe extern "C" fn set(
         let moment = &*object.cast::<Moment>();
         let given = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
         for at in 0..given {
-            moment.put(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize));
+            // Of what is exactly a str it is the str itself.
+            let key = ffi::PyUnicode_FromObject(ffi::PyTuple_GET_ITEM(keywords, at));
+            if key.is_null() {
+                return null_mut();
+            }
+            moment.put(key, *args.add(at as usize));
+            ffi::Py_DECREF(key);
         }
         let py = Python::assume_attached();
         let is_entered = alone(object, || moment.begin_ns.get() != 0);

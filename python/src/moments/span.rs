@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use recorder::{Attribute, OpenPlace, Recorder};
 
 use super::attributes;
-use super::given::read;
+use super::given::{are_exact, read};
 use super::held::Held;
 use super::object::{Kind, Moment, SPANS};
 use super::pool::Pool;
@@ -158,7 +158,7 @@ pub(super) unsafe extern "C" fn event(
     // one for each name in the tuple `keywords`, which may be NULL. All are held by the caller.
     unsafe {
         let py = Python::assume_attached();
-        if count == 1 && ffi::PyUnicode_CheckExact(*args) != 0 {
+        if count == 1 && ffi::PyUnicode_CheckExact(*args) != 0 && are_exact(keywords) {
             let given =
                 if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
             let values = args.add(1);

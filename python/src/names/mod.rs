@@ -23,6 +23,7 @@ use pyo3::types::PyString;
 use recorder::Recorder;
 use sys::cell::StaticRef;
 
+use crate::made::exactly;
 use crate::safe_point;
 use table::Table;
 
@@ -153,14 +154,16 @@ pub unsafe fn request_id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
     unsafe { REQUESTS.id(recorder, text, |text| recorder.request_name(text)) }
 }
 
-/// The id of a name, of any kind of str.
+/// The id of a name, of any kind of str; 0: there is no memory.
 pub fn name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    NAMES.by_characters(recorder, text, |text| recorder.tables().name(text))
+    let Ok(text) = exactly(text) else { return 0 };
+    NAMES.by_characters(recorder, &text, |text| recorder.tables().name(text))
 }
 
-/// The id of a request's name, of any kind of str.
+/// The id of a request's name, of any kind of str; 0: there is no memory.
 pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    REQUESTS.by_characters(recorder, text, |text| recorder.request_name(text))
+    let Ok(text) = exactly(text) else { return 0 };
+    REQUESTS.by_characters(recorder, &text, |text| recorder.request_name(text))
 }
 
 /// A name of ours: its id is asked for once a recorder, which takes a lock.

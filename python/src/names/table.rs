@@ -70,7 +70,8 @@ impl Table {
         id
     }
 
-    /// As `id`, for any kind of str.
+    /// As `id`. The dict keeps the str: exactly that, whose hash and comparison run no code of the
+    /// program.
     pub fn by_characters(
         &'static self,
         recorder: &Recorder,

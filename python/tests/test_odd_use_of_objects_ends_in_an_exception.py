@@ -1,0 +1,44 @@
+"""Objects of dashcam's that a program may reach end the oddest use in an exception, never the process."""
+
+from __future__ import annotations
+
+from conftest import Bench
+
+
+def run(bench: Bench, code: str) -> None:
+    """Runs a program in which memory that was freed is overwritten."""
+    result = bench.python(code, PYTHONMALLOC="debug")
+    assert result.returncode == 0, (result.returncode, result.stderr[-3000:])
+
+
+def test_names_of_a_subtype_of_str_are_read_as_their_text(bench: Bench) -> None:
+    # A subtype's hash and comparison are code of the program, which ran while a record was made of the other values.
+    wanted = sorted(["begun", "bound", "counted", "event", "request", "set", "span", "tag", "tagged"])
+    run(bench, """
+        import gc
+        import dashcam
+        from dashcam import _native as native
+        assert dashcam.start(slow="9s")
+        class Text(str):
+            hashed, gone = 0, []
+            def __hash__(self):
+                Text.hashed += 1
+                return str.__hash__(self)
+            def __del__(self): Text.gone.append(str(self))
+        given = [{Text(name): 1} for name in ("request", "span", "set", "event")]
+        Text.hashed = 0
+        with dashcam.request("GET /", **given[0]) as request, dashcam.span("a", first=1, **given[1]) as span:
+            span.set(second=2, **given[2])
+            dashcam.event("e", first=1, **given[3])
+            keys = [type(key) for one in (request, span) for key in one.attributes]
+        # A framework's names are of any type, too.
+        native.request_end(native.request_begin(Text("begun")))
+        tags = {Text("tag"): Text("tagged")}
+        Text.hashed = 0
+        dashcam.counter(Text("bound")).inc()
+        dashcam.count(Text("counted"), tags=tags)
+        assert set(keys) == {str} and Text.hashed == 0, (keys, Text.hashed)
+        del given, tags, request, span
+        gc.collect()
+        assert sorted(Text.gone) == WANTED, Text.gone
+    """.replace("WANTED", repr(wanted)))
