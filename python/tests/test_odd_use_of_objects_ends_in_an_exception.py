@@ -42,3 +42,21 @@ def test_names_of_a_subtype_of_str_are_read_as_their_text(bench: Bench) -> None:
         gc.collect()
         assert sorted(Text.gone) == WANTED, Text.gone
     """.replace("WANTED", repr(wanted)))
+
+
+def test_attributes_may_be_set_while_others_are_released(bench: Bench) -> None:
+    run(bench, """
+        import gc
+        import dashcam
+        kind, found = type(dashcam.span("any")), []
+        class Odd:
+            def __del__(self):
+                for one in gc.get_objects():
+                    if type(one) is kind and one.name == "second":
+                        one.set(a=1, b=2, c=3)
+                        found.append(one)
+        chain = dashcam.span("first", chain=dashcam.span("second", one=Odd(), two=[2], three=[3]))
+        del chain
+        [second] = found
+        assert second.attributes == {"a": 1, "b": 2, "c": 3}, second.attributes
+    """)

@@ -229,12 +229,19 @@ impl Moment {
     unsafe fn drop_into(&self, mut chain: *mut Moment) -> *mut Moment {
         // Only then a value is not plain.
         let is_odd = self.tracked.load(Ordering::Relaxed);
-        // SAFETY: promised by the caller; each field is cleared before its reference is released.
+        let mut taken = [(null_mut(), null_mut()); MAX_ATTRIBUTES];
+        let take_all = || {
+            let count = self.count.replace(0) as usize;
+            for (at, pair) in taken.iter_mut().enumerate().take(count) {
+                *pair = (self.keys[at].replace(null_mut()), self.values[at].replace(null_mut()));
+            }
+            count
+        };
+        // SAFETY: promised by the caller. All fields are cleared before a reference is released:
+        // the code that runs then may find this object, and set attributes.
         unsafe {
-            let count = alone(self.as_object(), || self.count.replace(0)) as usize;
-            for (key, value) in self.keys.iter().zip(&self.values).take(count) {
-                let empty = |field: &Cell<_>| field.replace(null_mut());
-                let (key, value) = alone(self.as_object(), || (empty(key), empty(value)));
+            let count = alone(self.as_object(), take_all);
+            for (key, value) in taken.into_iter().take(count) {
                 ffi::Py_XDECREF(key);
                 if is_odd && is_last(value) {
                     let value: *mut Moment = value.cast();
@@ -256,9 +263,8 @@ impl Moment {
 unsafe fn is_last(value: *mut ffi::PyObject) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        if value.is_null() || ffi::Py_REFCNT(value) != 1 {
-            return false;
-        }
-        [&SPANS, &REQUESTS].iter().any(|pool| pool.class.get() == ffi::Py_TYPE(value))
+        !value.is_null()
+            && ffi::Py_REFCNT(value) == 1
+            && [&SPANS, &REQUESTS].iter().any(|pool| pool.class.get() == ffi::Py_TYPE(value))
     }
 }
