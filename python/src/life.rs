@@ -94,8 +94,8 @@ unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
         ffi::PyObject_GC_UnTrack(object.cast());
         let class = ffi::Py_TYPE(object);
         if let Some(weak) = T::WEAK {
-            let weak = *object.cast::<u8>().add(weak).cast::<*mut ffi::PyObject>();
-            if !weak.is_null() {
+            // Without the GIL the last of them may be released by its own thread at this moment.
+            if cfg!(Py_GIL_DISABLED) || has_weak_references(object, weak) {
                 ffi::PyObject_ClearWeakRefs(object);
             }
         }
@@ -103,6 +103,13 @@ unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
     }
+}
+
+/// Safety: the GIL is held; an object whose weak references begin there.
+#[inline]
+unsafe fn has_weak_references(object: *mut ffi::PyObject, at: usize) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { !(*object.cast::<u8>().add(at).cast::<*mut ffi::PyObject>()).is_null() }
 }
 
 unsafe extern "C" fn traverse<T: Life>(

@@ -215,8 +215,7 @@ impl Moment {
                 let one = &*chain;
                 let rest = one.next.replace(null_mut());
                 // While others were released, code of the program may have found it.
-                let is_last = ffi::Py_REFCNT(one.as_object()) == 1;
-                chain = if is_last { one.drop_into(rest) } else { rest };
+                chain = if is_alone(one.as_object()) { one.drop_into(rest) } else { rest };
                 ffi::Py_DECREF(one.as_object());
             }
         }
@@ -264,7 +263,24 @@ unsafe fn is_last(value: *mut ffi::PyObject) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
         !value.is_null()
-            && ffi::Py_REFCNT(value) == 1
+            && is_alone(value)
             && [&SPANS, &REQUESTS].iter().any(|pool| pool.class.get() == ffi::Py_TYPE(value))
+    }
+}
+
+/// Whether the caller has the only reference. On a free-threaded build a count is in two parts,
+/// which no other thread than the object's own can read as one: there it is so for that thread's
+/// objects only. Chains of others are released by recursion, which CPython bounds itself there.
+///
+/// Safety: the GIL is held; the caller holds the object.
+#[inline]
+unsafe fn is_alone(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        #[cfg(Py_GIL_DISABLED)]
+        let is_alone = ffi::PyUnstable_Object_IsUniquelyReferenced(object) != 0;
+        #[cfg(not(Py_GIL_DISABLED))]
+        let is_alone = ffi::Py_REFCNT(object) == 1;
+        is_alone
     }
 }
