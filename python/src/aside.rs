@@ -15,7 +15,6 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::kept::word;
 use raised::Raised;
 
 /// An exception that was set, or none, set aside from the code that runs meanwhile.
@@ -66,25 +65,25 @@ impl Aside {
         }
     }
 
-    /// The value of a StopIteration, borrowed from it; None for any other exception.
+    /// The value of a StopIteration as `await` gets it, borrowed from it; None for any other
+    /// exception. A subtype may have an attribute `value` of its own, which nothing holds.
     ///
     /// Safety: the GIL is held, no exception is set; the value is used only while this object
     /// exists.
     pub unsafe fn value(&mut self) -> *mut ffi::PyObject {
-        // SAFETY: promised by the caller; the attribute is held by its exception.
+        // SAFETY: promised by the caller; the type says which fields the exception has.
         unsafe {
             let raised = self.0.made();
-            let name = word!(Python::assume_attached(), "value");
-            let value = match raised.is_null() {
-                true => std::ptr::null_mut(),
-                false => ffi::PyObject_GetAttr(raised, name.as_ptr()),
+            let is_stop = !raised.is_null()
+                && ffi::PyErr_GivenExceptionMatches(raised, ffi::PyExc_StopIteration) != 0;
+            let value = match is_stop {
+                true => (*raised.cast::<ffi::PyStopIterationObject>()).value,
+                false => std::ptr::null_mut(),
             };
-            if value.is_null() {
-                ffi::PyErr_Clear();
-                return ffi::Py_None();
+            match value.is_null() {
+                true => ffi::Py_None(),
+                false => value,
             }
-            ffi::Py_DECREF(value);
-            value
         }
     }
 

@@ -176,7 +176,6 @@ words! { $:
     TYPE = "type",
     URL = "url",
     URL_RULE = "url_rule",
-    VALUE = "value",
     WERKZEUG_SOCKET = "werkzeug.socket",
     WERKZEUG_WSGI = "werkzeug.wsgi",
     WRAPPED = "__wrapped__",

@@ -60,3 +60,45 @@ def test_attributes_may_be_set_while_others_are_released(bench: Bench) -> None:
         [second] = found
         assert second.attributes == {"a": 1, "b": 2, "c": 3}, second.attributes
     """)
+
+
+def test_what_an_awaitable_returns_is_seen_as_the_awaiting_code_gets_it(bench: Bench) -> None:
+    run(bench, """
+        import dashcam
+        from dashcam import _native as native
+        class Stop(StopIteration):
+            "Makes a new value each time it is read."
+            @property
+            def value(self): return ["not", "this"]
+        class Awaitable:
+            def __await__(self): return self
+            def __iter__(self): return self
+            def __next__(self): raise Stop("result")
+            def send(self, value): raise Stop("result")
+            def throw(self, *error): raise error[0]
+            def close(self): pass
+        async def awaits(): return await native.seen(Awaitable(), seen.append)
+        seen = []
+        try: native.seen(Awaitable(), seen.append).send(None)
+        except Stop: pass
+        try: awaits().send(None)
+        except StopIteration as end: seen.append(end.value)
+        assert seen == ["result"] * 3, seen
+    """)
+
+
+def test_a_class_may_lose_its_iterator(bench: Bench) -> None:
+    run(bench, """
+        import dashcam
+        from dashcam import _native as native
+        class Awaitable:
+            def __await__(self): return iter([])
+            __iter__ = __await__
+        def refused(one):
+            try: iter(one)
+            except TypeError as error: return str(error)
+        bare = Awaitable()
+        seen = native.seen(bare, print)
+        del Awaitable.__iter__
+        assert refused(seen) == refused(bare) != None
+    """)

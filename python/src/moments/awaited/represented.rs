@@ -188,8 +188,8 @@ unsafe extern "C" fn iterated<P: Observed>(object: *mut ffi::PyObject) -> *mut f
     unsafe {
         let original = P::original(object);
         let class = ffi::Py_TYPE(original);
-        let Some(iterate) = (*class).tp_iter else { return null_mut() };
-        let iterator = iterate(original);
+        // The class may have lost what it had when it was met.
+        let iterator = ffi::PyObject_GetIter(original);
         if iterator == original {
             ffi::Py_DECREF(iterator);
             return itself(object);
