@@ -105,13 +105,24 @@ unsafe extern "C" fn get<D: Disguise>(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, an object of this type and a str.
+    // SAFETY: called by CPython with the GIL, an object of this type and any object.
     unsafe {
-        let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
-        match D::OWN.iter().any(is) && has_own(object, name) {
+        match is_one_of(name, D::OWN) && has_own(object, name) {
             true => ffi::PyObject_GenericGetAttr(object, name),
             false => ffi::PyObject_GetAttr(D::original(object), name),
         }
+    }
+}
+
+/// Whether this is one of the names; no other kind of object than a str is, which the type's own
+/// `__getattribute__` takes, too.
+///
+/// Safety: the GIL is held; a live object.
+pub(crate) unsafe fn is_one_of(name: *mut ffi::PyObject, names: &[&CStr]) -> bool {
+    // SAFETY: promised by the caller; what is compared is a str.
+    unsafe {
+        let is = |one: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, one.as_ptr()) == 0;
+        ffi::PyUnicode_Check(name) != 0 && names.iter().any(is)
     }
 }
 

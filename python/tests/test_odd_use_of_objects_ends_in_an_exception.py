@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from conftest import Bench
 
 
@@ -102,3 +103,47 @@ def test_a_class_may_lose_its_iterator(bench: Bench) -> None:
         del Awaitable.__iter__
         assert refused(seen) == refused(bare) != None
     """)
+
+
+# What a program can reach without a name of dashcam's: by `type(x)`, and in the dict of that.
+OBJECTS = {
+    "a hooked function": "native.hooked(function)", "work": "native.work(1, function)", "a coroutine": "native.seen(coroutine(), print)",
+    "its wrapper": "native.seen(coroutine(), print).__await__()", "an awaitable": "native.seen(Awaitable(), print)",
+    "its iterator": "native.seen(Awaitable(), print).__await__()", "a span": "dashcam.span('a', odd=[1])", "a request": "dashcam.request('a')",
+    "a bound method": "dashcam.span('a').__enter__", "a method": "vars(type(dashcam.span('a')))['__enter__']",
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_each_slot_and_method_refuses_what_is_not_for_it(bench: Bench, name: str) -> None:
+    run(bench, """
+        import copy, gc, pickle, sys, warnings, weakref
+        import dashcam
+        from dashcam import _native as native
+        warnings.simplefilter("ignore")
+        def function(): pass
+        async def coroutine(): pass
+        class Awaitable:
+            def __await__(self): return iter([1])
+        x = OBJECT
+        kind, others = type(x), [dashcam.span("other"), native.seen(coroutine(), print), native.work(1, function)]
+        # Taken for a str, these bytes say that its characters are at an address where nothing is.
+        odd = [(), (x,), (x, x), (x, 5), (x, None), (x, "a"), (x, b"\\x84" * 99), (x, "a", 3), (x, x, x), (None, x), (x, None, None, None), (5, 5)]
+        def tried(call, *given):
+            try: call(*given)
+            except Exception: pass
+        for base in kind.__mro__[:-1]:
+            tried(base), tried(base.__new__, base), tried(object.__new__, base), tried(lambda: type("Below", (base,), {})())
+        for call in (copy.copy, copy.deepcopy, pickle.dumps, weakref.ref, gc.get_referents, gc.get_referrers, sys.getsizeof,
+                     object.__dir__, object.__sizeof__, object.__repr__): tried(call, x)
+        tried(object.__reduce_ex__, x, 2)
+        for member in dir(kind):
+            found = vars(kind).get(member)
+            for given in odd:
+                tried(lambda: getattr(kind, member)(*given))
+            for owner in (x, 5, None): tried(lambda: found.__get__(owner, kind))
+            tried(lambda: found.__set__(x, 5)), tried(lambda: found.__delete__(x)), tried(object.__getattribute__, x, member)
+        for other in others: tried(object.__setattr__, x, "__class__", type(other))
+        del x, odd, given, owner, found
+        gc.collect()
+    """.replace("OBJECT", OBJECTS[name]))

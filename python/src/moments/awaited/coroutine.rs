@@ -20,6 +20,7 @@ use super::methods::{self, Given, Method, Stepped};
 use super::passing::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
 use crate::call::{leaked, method, wrong_call, Fast};
+use crate::disguise::is_one_of;
 use crate::kept::word;
 use crate::life::class;
 use crate::types::{rename, slot};
@@ -128,11 +129,10 @@ unsafe extern "C" fn attribute(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, a `Passing` and a str.
+    // SAFETY: called by CPython with the GIL, a `Passing` and any object.
     unsafe {
         let coroutine = (*object.cast::<Passing>()).inner;
-        let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
-        match OWN.iter().any(is) {
+        match is_one_of(name, &OWN) {
             true => ffi::PyObject_GenericGetAttr(object, name),
             false => ffi::PyObject_GetAttr(coroutine, name),
         }
