@@ -19,6 +19,12 @@ from conftest import Bench
 from operations import CALLED, CALLS, NAMES, OPERATIONS
 
 
+# A debug build of CPython ends where there is no memory for a traceback, bare as well.
+ENDS = ["refused_call"] if hasattr(sys, "gettotalrefcount") and sys.version_info < (3, 12) else []
+CALLS += f"""
+    operations = [each for each in operations if each.__name__ not in {ENDS}]
+    REQUESTS = len(operations)
+"""
 # The operations of one program.
 GROUPS = {"units of work": OPERATIONS, "calls to other services": OPERATIONS + CALLS}
 each_group = pytest.mark.parametrize("group", GROUPS)
@@ -131,6 +137,6 @@ FIRST = """
 """
 
 
-@pytest.mark.parametrize("operation", [*NAMES, *CALLED])
+@pytest.mark.parametrize("operation", [*NAMES, *(name for name in CALLED if name not in ENDS)])
 def test_each_allocation_of_a_first_call_may_fail(bench: Bench, operation: str) -> None:
     survived(bench, "units of work" if operation in NAMES else "calls to other services", FIRST, operation)
