@@ -6,3 +6,5 @@ pub const UNREADABLE: u8 = 3;
 pub const NOTHING: u8 = 1;
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
+/// Exit code for a difference for the worse.
+pub const WORSE: u8 = 1;

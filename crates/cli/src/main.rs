@@ -1,12 +1,14 @@
 //! The `dashcam` command: parses arguments and calls. Data on stdout, everything else on stderr.
 //!
-//! Exit codes: 0 success; 1 nothing was found (no cause, no capture); 2 wrong usage, or output that
-//! cannot be written; 3 input that cannot be read. `run` exits as its child does.
+//! Exit codes: 0 success; 1 nothing was found (no cause, no capture), or something is worse
+//! (`diff`, `why --against`); 2 wrong usage, or output that cannot be written; 3 input that cannot
+//! be read. `run` exits as its child does.
 
 mod alert;
 mod attach;
 mod brief;
 mod columns;
+mod diff;
 mod doctor;
 mod dump;
 mod dump_text;
@@ -104,10 +106,31 @@ enum Command {
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
+        /// Also say which findings are new since then, or were there: exit code 1 if one is new or
+        /// has grown, 0 if none.
+        #[arg(long, value_name = "CAPTURE|DIR", conflicts_with = "since")]
+        against: Option<PathBuf>,
         /// Also say why: intervals, candidates for the blocker with their evidence, rules,
         /// thresholds.
         #[arg(long)]
         explain: bool,
+    },
+    /// Why is B slower than A? Names and causes that are new, grown, shrunk, gone
+    ///
+    /// Exit codes: 0 nothing is worse in B; 1 something is new or worse; 3 a side cannot be read.
+    Diff {
+        /// Before: a capture, or a folder of captures (all of them).
+        #[arg(value_name = "CAPTURE|DIR")]
+        a: PathBuf,
+        /// After: another one.
+        #[arg(value_name = "CAPTURE|DIR")]
+        b: PathBuf,
+        /// Judge both by these rules (as `run --slow`) [default: those of B's newest capture].
+        #[arg(long)]
+        slow: Option<String>,
+        /// Print JSON (schema 1).
+        #[arg(long)]
+        json: bool,
     },
     /// What is in a capture: time covered, verdict, requests, threads, sources, losses
     #[command(group(ArgGroup::new("one").args(["slowest", "request"])))]
@@ -341,14 +364,15 @@ fn carry_out(command: Command) -> ExitCode {
             attach::attach(pid, &attach::Wish { settings, tree, patience: wait })
         }
         Command::Detach { process } => live::detach(&process),
-        Command::Why { paths, since, json, md, slow, explain } => {
+        Command::Why { paths, since, json, md, slow, against, explain } => {
             let form = match (json, md) {
                 (true, _) => why::Form::Json,
                 (_, true) => why::Form::Markdown,
                 _ => why::Form::Text,
             };
-            why::why(&paths, since, form, slow.as_deref(), explain)
+            why::why(&paths, since, form, slow.as_deref(), explain, against.as_deref())
         }
+        Command::Diff { a, b, slow, json } => diff::diff(&a, &b, slow.as_deref(), json),
         Command::Show { path, json, slowest, request, all } => {
             let slowest = slowest.then_some(show::One::Slowest);
             let form = match (json, all) {

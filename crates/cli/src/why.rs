@@ -5,8 +5,8 @@
 //! (`others`).
 //!
 //! What it promises: wrong rules are refused before the file is read. Exit code 0: a cause was
-//! found; 1: none; 2: wrong usage; 3: the input cannot be read. Missing on purpose: the diagnosis
-//! itself.
+//! found; 1: none; 2: wrong usage; 3: the input cannot be read. With `--against` they are those of
+//! `diff`. Missing on purpose: the diagnosis itself.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::diff::Against;
 use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
 use crate::read::{captures_in, file_of, judged_by, open_named, parsed};
@@ -42,6 +43,7 @@ pub fn why(
     form: Form,
     slow: Option<&str>,
     explain: bool,
+    against: Option<&Path>,
 ) -> ExitCode {
     // Wrong rules are the caller's error, whatever the file is.
     if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
@@ -51,6 +53,13 @@ pub fn why(
         Ok(files) => files,
         Err(code) => return code,
     };
+    if let (Some(other), [input]) = (against, files.as_slice()) {
+        return compared(input, form, slow, explain, other).unwrap_or_else(|code| code);
+    }
+    if against.is_some() {
+        eprintln!("dashcam: --against: found {} captures, wanted one to compare", files.len());
+        return ExitCode::from(USAGE);
+    }
     if let [input] = files.as_slice() {
         let (code, json) = one(input, form, slow, explain);
         json.into_iter().for_each(|json| println!("{json:#}"));
@@ -164,8 +173,27 @@ fn stdin_copied() -> io::Result<PathBuf> {
 /// Judges one capture; its exit code, and its JSON if that is the form.
 fn one(input: &Input, form: Form, slow: Option<&str>, explain: bool) -> (ExitCode, Option<Value>) {
     let mut json = None;
-    let code = verdict(input, form, slow, explain, &mut json);
+    let code = verdict(input, form, slow, explain, &mut json, None);
     (code.unwrap_or_else(|code| code), json)
+}
+
+/// Judges one capture, and compares the verdict with another capture or folder.
+fn compared(
+    input: &Input,
+    form: Form,
+    slow: Option<&str>,
+    explain: bool,
+    other: &Path,
+) -> Result<ExitCode, ExitCode> {
+    let (mut json, mut against) = (None, Against::new(other, slow)?);
+    let code = verdict(input, form, slow, explain, &mut json, Some(&mut against))?;
+    let Some((compared, text)) = against.compare(json.as_mut()) else { return Ok(code) };
+    match form {
+        Form::Json => json.into_iter().for_each(|json| println!("{json:#}")),
+        Form::Markdown => println!("\n```text\n{text}```"),
+        Form::Text => print!("{}", terminal::fitted(&text)),
+    }
+    Ok(compared)
 }
 
 fn verdict(
@@ -174,6 +202,7 @@ fn verdict(
     slow: Option<&str>,
     explain: bool,
     json: &mut Option<Value>,
+    against: Option<&mut Against<'_>>,
 ) -> Result<ExitCode, ExitCode> {
     let given = slow.map(parsed).transpose()?;
     let file = file_of(&input.path)?;
@@ -187,6 +216,9 @@ fn verdict(
         false => diagnosis::diagnose(&capture, limit_ns),
     };
     progress::clear();
+    if let Some(against) = against {
+        against.keep(&file, &diagnosis, &rules);
+    }
     // Empty unless it was requested.
     let explanation = report::to_explanation(&diagnosis);
     // The answer first; the verdicts on the rest of the folder follow it.
