@@ -19,6 +19,7 @@ mod flags;
 mod judge;
 mod live;
 mod ls;
+mod mcp;
 mod others;
 mod output;
 mod pages;
@@ -295,6 +296,12 @@ enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Read-only tools for coding agents, over the Model Context Protocol (docs/guide/agents.md)
+    Mcp {
+        /// Folders that may be read [default: captures].
+        #[arg(value_name = "DIR")]
+        folders: Vec<PathBuf>,
+    },
     /// Completions for a shell: `dashcam completions bash > /etc/bash_completion.d/dashcam`
     Completions {
         /// The shell.
@@ -375,12 +382,7 @@ fn carry_out(command: Command) -> ExitCode {
         Command::Diff { a, b, slow, json } => diff::diff(&a, &b, slow.as_deref(), json),
         Command::Show { path, json, slowest, request, all } => {
             let slowest = slowest.then_some(show::One::Slowest);
-            let form = match (json, all) {
-                (true, _) => show::Form::Json,
-                (_, true) => show::Form::All,
-                _ => show::Form::Screen,
-            };
-            show::show(&path, form, request.map(show::One::Id).or(slowest))
+            show::show(&path, show::Form::of(json, all), request.map(show::One::Id).or(slowest))
         }
         Command::Sql { path, query, json, csv } => {
             let form = match (json, csv) {
@@ -423,6 +425,7 @@ fn carry_out(command: Command) -> ExitCode {
         Command::Alert { file, slack, pagerduty, dry_run } => {
             alert::alert(&file, &alert::Receivers { slack, pagerduty }, dry_run)
         }
+        Command::Mcp { folders } => mcp::mcp(folders),
         Command::Judge { files, log } => judge::judge(&files, log.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
     }

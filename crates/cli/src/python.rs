@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::exit_code::USAGE;
 
@@ -35,6 +35,16 @@ pub fn main(module: &str, arguments: &[OsString]) -> Option<ExitCode> {
     None
 }
 
+/// Whether a Python has the package's module, and another one that it needs.
+pub fn has(module: &str, needed: &str) -> bool {
+    let value = format!("main and int(importlib.util.find_spec({needed:?}) is None)");
+    pythons().iter().any(|python| {
+        let mut command = calling(python, module, &value);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
 /// As `main`, in place of this process. Returns only if no Python has the module.
 pub fn replace(module: &str, arguments: &[OsString]) {
     for python in pythons() {
@@ -50,7 +60,7 @@ pub fn replace(module: &str, arguments: &[OsString]) {
 fn calling(python: &OsString, module: &str, value: &str) -> Command {
     let code = format!(
         "\
-import importlib, sys
+import importlib.util, sys
 sys.path = [p for p in sys.path if p]
 try:
     try:

@@ -94,6 +94,17 @@ pub enum Form {
     Json,
 }
 
+impl Form {
+    /// By the flags.
+    pub fn of(json: bool, all: bool) -> Form {
+        match (json, all) {
+            (true, _) => Form::Json,
+            (_, true) => Form::All,
+            _ => Form::Screen,
+        }
+    }
+}
+
 /// Prints time covered, requests, threads, sources, losses; of one request where its time went.
 pub fn show(path: &Path, form: Form, one: Option<One>) -> ExitCode {
     let shown = match one {
