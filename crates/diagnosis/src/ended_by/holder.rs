@@ -147,16 +147,21 @@ pub fn in_circle(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
     candidate::best(cx, (segment, OF_CIRCLE), |ask| ask(cx, &Asked::about(segment)), |_| true)
 }
 
-/// The blocker of `culprit`, if it waited for a lock or the GIL for most of the time of
-/// `segment`, then the blocker's blocker, and so on; itself if there is none. `measured`:
-/// guesses end the chain.
+/// The blocker of `culprit`, if it waited for a lock or the GIL for most of the wait, then the
+/// blocker's blocker, and so on; itself if there is none. A holder that was read may have had the
+/// lock for a part of the wait: for most of `segment` then. `measured`: guesses end the chain.
 pub fn behind(
     cx: &Context<'_>,
     blocker: Blocker,
     segment: &Segment<'_>,
     measured: bool,
 ) -> Blocker {
-    chain::follow(cx, blocker, segment, &reach(measured, false))
+    let (from_ns, to_ns) = match blocker.measured {
+        true => segment.times(),
+        false => cx.whole_wait(segment).times(),
+    };
+    let wait = Segment { from_ns, to_ns, ..*segment };
+    chain::follow(cx, blocker, &wait, &reach(measured, false))
 }
 
 fn reach(measured: bool, is_chained: bool) -> Reach {

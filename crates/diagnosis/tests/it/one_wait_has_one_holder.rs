@@ -7,7 +7,7 @@ use capture::read::Capture;
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::record::flag;
 use format::wait::HolderSource;
-use format::wait::WaitKind::{Futex, Sleep};
+use format::wait::WaitKind::{Futex, Gil, Running, Sleep};
 use made::{also_seen, seen, stack, stack_on, BEGIN, MS};
 
 /// The thread of the slow request, and two others.
@@ -92,4 +92,20 @@ fn a_second_holder_is_where_it_was_while_it_had_the_lock() {
     let verdict = diagnose(&made, |_| 300 * MS);
     let found: Vec<String> = culprits(&verdict).into_iter().map(|(name, _)| name).collect();
     assert_eq!(found, ["publish", "store"], "{}", to_text(&verdict));
+}
+
+#[test]
+fn what_a_holder_waited_for_in_a_part_of_the_wait_is_not_behind_it() {
+    let mut made = waiting();
+    publishes(&mut made, HOLDER, 0);
+    // At the end of its sleep it waits for the GIL for a while, which another thread has.
+    let compute = stack(&mut made, &[("compute", "/srv/other.py", 9)]);
+    also_seen(&mut made, NEXT, (405..500).step_by(10), Running, compute);
+    let publish = made.samples[&HOLDER][0].stack;
+    also_seen(&mut made, HOLDER, (405..495).step_by(10), Gil, publish);
+    let looks = made.samples.get_mut(&HOLDER).expect("seen");
+    looks.sort_by_key(|s| s.t_ns);
+    looks.iter_mut().filter(|s| s.wait == Gil).for_each(|s| s.gil_holder = NEXT);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    assert_eq!(culprits(&verdict), [("publish".to_owned(), 1.0)], "{}", to_text(&verdict));
 }
