@@ -12,6 +12,10 @@ use crate::signatures::Stdlib;
 use crate::thresholds;
 use crate::timeline::{Segment, State};
 
+/// How far around a segment its loop's polls are searched for first: most loops poll every few
+/// milliseconds. No answer depends on it.
+const NEAR_NS: [u64; 2] = [50_000_000, 400_000_000];
+
 impl<'c> Index<'c> {
     /// Whether the segment's thread runs an event loop.
     pub fn is_loop(&self, segment: &Segment<'_>) -> bool {
@@ -74,18 +78,35 @@ impl<'c> Index<'c> {
                 return *busy_ns;
             }
         }
-        let from = segment.from_ns.saturating_sub(thresholds::usual_ns());
-        let around = self.timeline(segment.tid, from, segment.to_ns + thresholds::usual_ns());
+        let near = NEAR_NS.iter().find_map(|reach_ns| self.busy_between_polls(segment, *reach_ns));
+        let busy = near.unwrap_or_else(|| self.busy_within(segment, thresholds::usual_ns()).times);
+        self.busy.borrow_mut().insert(segment.tid, busy);
+        busy.2
+    }
+
+    /// What a longer reach gives, too. None: it may give another answer.
+    fn busy_between_polls(&self, segment: &Segment<'_>, reach_ns: u64) -> Option<(u64, u64, u64)> {
+        let busy = self.busy_within(segment, reach_ns);
+        busy.is_closed.then_some(busy.times)
+    }
+
+    /// As far as `reach_ns` before and behind the segment.
+    fn busy_within(&self, segment: &Segment<'_>, reach_ns: u64) -> Busy {
+        let (from, to) = (segment.from_ns.saturating_sub(reach_ns), segment.to_ns + reach_ns);
+        let around = self.timeline(segment.tid, from, to);
         let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
         let (mut begin, mut end) = segment.times();
+        let (mut before, mut behind) = (None, None);
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
             if polls(s) {
+                before = Some(s.from_ns);
                 break;
             }
             begin = s.from_ns;
         }
         for s in around.iter().skip_while(|s| s.from_ns < segment.to_ns) {
             if polls(s) {
+                behind = Some(s.to_ns);
                 break;
             }
             end = s.to_ns;
@@ -97,9 +118,11 @@ impl<'c> Index<'c> {
         };
         let waits = inside().filter(|s| s.state == State::Wait).map(Segment::ns).sum::<u64>();
         let unknown = waits * 2 > end - begin && !inside().any(found);
-        let busy_ns = if unknown { 0 } else { end - begin };
-        self.busy.borrow_mut().insert(segment.tid, (begin, end, busy_ns));
-        busy_ns
+        let is_closed = before.zip(behind).is_some_and(|(before, behind)| {
+            let mut all = around.iter().filter(|s| s.from_ns >= before && s.to_ns <= behind);
+            before > from && behind < to && all.all(|s| s.exact)
+        });
+        Busy { times: (begin, end, if unknown { 0 } else { end - begin }), is_closed }
     }
 
     /// The intervals in `[from, to)` in which code kept a worker of a native runtime while no other
@@ -153,4 +176,13 @@ impl<'c> Index<'c> {
         let name = self.capture.thread_name(tid);
         name.is_some() && self.loops.iter().any(|of| self.capture.thread_name(*of) == name)
     }
+}
+
+/// How long a loop was away from its poll call.
+struct Busy {
+    /// Begin, end, and how long that counts.
+    times: (u64, u64, u64),
+    /// Switch records alone give the time from a whole wait at the poll call before it to one
+    /// behind it: a timeline that reaches further has the same segments there.
+    is_closed: bool,
 }

@@ -1,6 +1,7 @@
 //! The tests of `dashcam-analysis` from outside, one binary: each file is a promise.
 #![allow(clippy::expect_used, missing_docs)]
 
+mod a_loop_is_busy_between_its_polls;
 #[path = "../../../diagnosis/tests/it/made/mod.rs"]
 mod made;
 mod one_that_was_woken_without_a_cpu_did_not_wait;

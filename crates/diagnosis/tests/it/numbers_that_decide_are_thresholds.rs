@@ -13,6 +13,7 @@ const THRESHOLDS_MAX: usize = 45;
 const OTHERS: &[(&str, &str)] = &[
     ("const YOUNG_NS", "the sampler's own limit, for the states of threads"),
     ("const FIRST_SPAN_NS", "how far is searched at first: cost"),
+    ("const NEAR_NS", "how far is searched at first: cost"),
     ("const SHORT_WAITS_NS", "of waits in one such time one is asked about: cost"),
     ("const SLIVER", "length of an explanation"),
     ("const HARDLY_ANY", "words"),
