@@ -99,6 +99,9 @@ fn sentence(judged: &Judged, diagnosis: &Diagnosis<'_>) -> String {
         let (slow, total) = (thousands(diagnosis.slow as u64), thousands(diagnosis.total as u64));
         return match diagnosis.slow {
             0 if diagnosis.total == 0 => "nothing to judge: no requests".to_owned(),
+            0 if diagnosis.total == 1 => {
+                "nothing to blame: the only request was not slow".to_owned()
+            }
             0 => format!("nothing to blame: none of {total} requests was slow"),
             _ => format!("no cause found for {slow} of {total} requests that were slow"),
         };

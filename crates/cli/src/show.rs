@@ -178,8 +178,9 @@ fn show_one(path: &Path, form: Form, one: One) -> Result<(), ExitCode> {
 fn print(capture: &Capture, file: &Path) {
     let meta = &capture.meta;
     let mut out = format!("{}\n", file.display());
-    out +=
-        &format!("  {} on {}, process {}, {}\n", meta.service, meta.host, meta.pid, meta.runtime);
+    // A program without an interpreter has no runtime to name.
+    let runtime = if meta.runtime.is_empty() { "" } else { &format!(", {}", meta.runtime) };
+    out += &format!("  {} on {}, process {}{runtime}\n", meta.service, meta.host, meta.pid);
     out += &format!("  saved because: {}\n", plain(&meta.reason));
     let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
     let horizon = capture.common_horizon_ns();

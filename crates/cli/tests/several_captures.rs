@@ -110,6 +110,14 @@ fn stdin_is_called_so_in_errors_and_verdicts() {
 }
 
 #[test]
+fn show_of_a_program_without_an_interpreter_names_no_runtime() {
+    let folder = Folder::new("no-runtime");
+    folder.capture();
+    let (_, text, _) = run(&folder, &["show", "one.dashcam"]);
+    assert!(text.lines().nth(1).is_some_and(|line| line.ends_with(", process 7")), "{text}");
+}
+
+#[test]
 fn ls_has_the_reason_and_the_verdict_of_each() {
     let folder = Folder::new("ls");
     let path = capture(&folder, "cheroot_sleep", "a.dashcam").display().to_string();

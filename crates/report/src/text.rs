@@ -39,6 +39,9 @@ pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
         writeln!(out, "No requests in this capture: nothing to judge. {remedy}.")
     } else if d.slow == 0 && d.limits_ns.is_none() {
         writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
+    } else if let (0, 1, Some(took_ns)) = (d.slow, d.total, d.typical_ns) {
+        let (took, limit) = (ns_text(took_ns), limit(d));
+        writeln!(out, "Nothing to blame: the only request took {took}, less than {limit}.")
     } else if d.slow == 0 {
         let (limit, typical) = (limit(d), typical(d));
         writeln!(out, "Nothing to blame: none of {total} requests took over {limit} ({typical}).")

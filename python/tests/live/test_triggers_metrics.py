@@ -32,7 +32,7 @@ def test_a_capture_says_which_metric_was_over_which_limit(bench):
     why = bench.dashcam("why", str(capture))
     assert why.returncode == 1
     lines = why.stdout.splitlines()
-    assert lines[0].startswith("Nothing to blame: none of 1 requests took over 500 ms")
+    assert lines[0].startswith("Nothing to blame: the only request took ")
     assert lines[1:3] == [f"Saved for: {reason}.", "   queue.depth{shop=a}: 20 to 120 in 2 windows, last 120."]
     names = [metric["name"] for metric in shown["metrics"]]
     assert "dashcam.sampler.budget_used" in names and "dashcam.requests" in names

@@ -48,6 +48,15 @@ fn one_slow_request_and_nothing_to_compare_with_is_never_sure() {
 }
 
 #[test]
+fn the_only_request_is_not_one_of_several() {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.requests.truncate(1);
+    let text = to_text(&judge(&made));
+    let wanted = "Nothing to blame: the only request took 2.0 ms, less than 300 ms.\n";
+    assert!(text.starts_with(wanted), "{text}");
+}
+
+#[test]
 fn limits_by_name_are_reported_from_the_lowest_to_the_highest() {
     let mut made = made::capture(OWN, &["GET /", "POST /pay"]);
     let headline = |made: &Capture, get_ns: u64| {
