@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capture::read::Capture;
+use capture::read::{Capture, Wanted};
 use sys::whole_folder::WholeFolder;
 use tables::parquet::Each;
 use tables::{Divided, Halt, InParts, Limit, Source, Table};
@@ -91,8 +91,12 @@ fn limit(capture: &Capture) -> Result<Limit, ExitCode> {
 }
 
 impl InParts for Opened {
-    fn each(&mut self, each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>) -> Result<(), Halt> {
-        self.again()?;
+    fn each(
+        &mut self,
+        wanted: Wanted,
+        each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        self.again_for(wanted)?;
         let all = self.count() as u64;
         let walked = Opened::each(self, &mut |parts| {
             let mut part = 0;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capture::read::{Capture, Parts};
+use capture::read::{Capture, Parts, Wanted};
 use export::InParts;
 
 use crate::progress;
@@ -97,6 +97,11 @@ impl Opened {
 
     /// Begins anew with the first part.
     pub fn again(&mut self) -> io::Result<()> {
-        self.parts.again().map_err(|error| io::Error::other(error.to_string()))
+        self.again_for(Wanted::All)
+    }
+
+    /// The same, for what is wanted.
+    pub fn again_for(&mut self, wanted: Wanted) -> io::Result<()> {
+        self.parts.again_for(wanted).map_err(|error| io::Error::other(error.to_string()))
     }
 }

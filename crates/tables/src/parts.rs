@@ -9,7 +9,7 @@
 //! different stacks. The verdict rests on what `dashcam why` reads.
 
 use arrow_array::RecordBatch;
-use capture::read::Capture;
+use capture::read::{Capture, Wanted};
 
 use crate::counts::{Counts, Of};
 use crate::halt::Halt;
@@ -22,9 +22,13 @@ use crate::whole::Whole;
 
 /// A capture that can be read in parts again and again.
 pub trait InParts {
-    /// Calls `each` with every part, from the first to the last. An error of `each` ends the walk
-    /// and is returned.
-    fn each(&mut self, each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>) -> Result<(), Halt>;
+    /// Calls `each` with what is wanted of every part, from the first to the last. An error of
+    /// `each` ends the walk and is returned.
+    fn each(
+        &mut self,
+        wanted: Wanted,
+        each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>,
+    ) -> Result<(), Halt>;
 
     /// The part that was read last.
     fn last(&mut self) -> &mut Capture;
@@ -49,7 +53,7 @@ impl<'p> Divided<'p> {
     ) -> Result<Divided<'p>, Halt> {
         judged.last_stack = last_stack;
         let mut whole = Whole::default();
-        parts.each(&mut |part| {
+        parts.each(Wanted::Bare, &mut |part| {
             whole.take(part, &limit_ns);
             Ok(())
         })?;
@@ -72,20 +76,27 @@ impl<'p> Divided<'p> {
             Rows::InTime(sections) => {
                 for (of, write) in *sections {
                     if self.has(*of) {
-                        self.walk(*write, &mut sink)?;
+                        self.walk(Wanted::Bare, *write, &mut sink)?;
+                    }
+                }
+            }
+            Rows::Attributes(sections) => {
+                for (of, write) in *sections {
+                    if self.has(*of) {
+                        self.walk(Wanted::All, *write, &mut sink)?;
                     }
                 }
             }
             Rows::Keyed(of, write) => {
                 if self.has(*of) {
                     let mut spool = Spool::default();
-                    self.walk(*write, &mut Sink::spooled(table.columns, &mut spool))?;
+                    self.walk(Wanted::Bare, *write, &mut Sink::spooled(table.columns, &mut spool))?;
                     spool.each(&mut |_, row| sink.values(row))?;
                 }
             }
             Rows::Joined(write, join) => {
                 let mut spool = Spool::default();
-                self.walk(*write, &mut Sink::spooled(table.columns, &mut spool))?;
+                self.walk(Wanted::Bare, *write, &mut Sink::spooled(table.columns, &mut spool))?;
                 let none = Default::default();
                 let borders = self.source.whole.as_ref().map_or(&none, |whole| &whole.borders);
                 let mut joiner = Joiner::new(table.columns, join, borders);
@@ -102,14 +113,14 @@ impl<'p> Divided<'p> {
     }
 
     /// Writes what a section has of each part.
-    fn walk(&mut self, write: Write, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    fn walk(&mut self, wanted: Wanted, write: Write, sink: &mut Sink<'_>) -> Result<(), Halt> {
         let Divided { parts, source, .. } = self;
         source.before = Counts::default();
         source.carried = Vec::new();
         if let Some(whole) = &mut source.whole {
             whole.last_stacks.clear();
         }
-        parts.each(&mut |part| {
+        parts.each(wanted, &mut |part| {
             std::mem::swap(&mut source.capture, part);
             let written = write(source, sink);
             source.leave_part();

@@ -26,6 +26,8 @@ pub(crate) enum Rows {
     /// Section by section, each part's behind those of the part before. A section has rows if there
     /// are rows of that kind.
     InTime(&'static [(Of, Write)]),
+    /// The same, of attributes. Rows of the other tables are read without them.
+    Attributes(&'static [(Of, Write)]),
     /// The rows of one key (`Sink::key`) are together, by key.
     Keyed(Of, Write),
     /// The same; what a border of two parts divided is joined.
@@ -62,7 +64,7 @@ impl Table {
             | Rows::Judged(write)
             | Rows::Keyed(_, write)
             | Rows::Joined(write, _) => write(source, &mut sink)?,
-            Rows::InTime(sections) => {
+            Rows::InTime(sections) | Rows::Attributes(sections) => {
                 sections.iter().try_for_each(|(_, write)| write(source, &mut sink))?;
             }
         }

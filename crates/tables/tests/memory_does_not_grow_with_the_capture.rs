@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use capture::read::{Capture, Parts};
+use capture::read::{Capture, Parts, Wanted};
 use golden::large;
 use tables::{Divided, Halt, InParts, Limit, Source, Table};
 
@@ -57,8 +57,12 @@ struct All<'b> {
 }
 
 impl InParts for All<'_> {
-    fn each(&mut self, each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>) -> Result<(), Halt> {
-        self.parts.again()?;
+    fn each(
+        &mut self,
+        wanted: Wanted,
+        each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        self.parts.again_for(wanted)?;
         while self.parts.next(&mut self.capture)? {
             each(&mut self.capture)?;
         }

@@ -189,7 +189,7 @@ impl BlockReader {
     /// the span is added to the sums of its request. Such records are most of a large capture, so
     /// no more of them is decoded than that.
     fn idle(&mut self, capture: &mut Capture, tid: u32, words: &[u64]) -> Option<usize> {
-        if self.wanted == Wanted::All {
+        if self.wanted != Wanted::Causes {
             return None;
         }
         let head = *words.first()?;
@@ -240,13 +240,17 @@ impl BlockReader {
         if let Record::Span { name, flags, begin_ns, end_ns, request, .. } = record {
             keep_long_call(capture, flags, CallRow { name, begin_ns, end_ns, request });
         }
+        let list_of = |attributes| match self.wanted {
+            Wanted::Bare => Vec::new(),
+            Wanted::All | Wanted::Causes => list(attributes),
+        };
         match record {
             Record::Event { name, t_ns, request, attributes } => {
-                let attributes = list(attributes);
+                let attributes = list_of(attributes);
                 capture.events.push(EventRow { name, tid, t_ns, request, attributes });
             }
             Record::Span { name, flags, begin_ns, end_ns, request, attributes } => {
-                let (attributes, error) = (list(attributes), flags & flag::ERROR != 0);
+                let (attributes, error) = (list_of(attributes), flags & flag::ERROR != 0);
                 let (open, call) = (false, flags & flag::CALL != 0);
                 capture.spans.push(SpanRow {
                     name,

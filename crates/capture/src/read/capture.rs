@@ -22,6 +22,9 @@ use crate::source::SourceLines;
 pub enum Wanted {
     /// All rows.
     All,
+    /// All rows; requests, spans and events without their attributes, each of which is memory of
+    /// its own.
+    Bare,
     /// What a diagnosis needs. Spans other than the recorder's own are sums only; there are no
     /// events, and no attributes but those of metrics. Past 131,072 requests one that was not slow
     /// stands for several (`RequestRow::times`). A tenth of the memory and of the time for a

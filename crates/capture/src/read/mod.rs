@@ -167,7 +167,7 @@ impl Capture {
                 false => chunks::skipped(found, &mut capture.damage),
             }
         }
-        if wanted == Wanted::All {
+        if wanted != Wanted::Causes {
             blocks::add_open_spans(&mut capture, open.into_iter());
         }
         let nodes = capture.stacks.len();

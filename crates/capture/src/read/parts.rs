@@ -43,6 +43,7 @@ pub struct Parts<R> {
     divided: Option<Divided>,
     chunks: Chunks,
     next: usize,
+    wanted: Wanted,
     own_stacks: usize,
 }
 
@@ -96,7 +97,8 @@ impl<R: Read + Seek> Parts<R> {
             true => Some(Divided::new(&mut source, &chunks, &mut capture, most_words, progress)?),
             false => None,
         };
-        Ok((Parts { source, divided, chunks, next: 0, own_stacks }, capture))
+        let wanted = Wanted::All;
+        Ok((Parts { source, divided, chunks, next: 0, wanted, own_stacks }, capture))
     }
 
     /// How many parts there are.
@@ -117,7 +119,9 @@ impl<R: Read + Seek> Parts<R> {
         }
         self.next += 1;
         match &mut self.divided {
-            Some(divided) => divided.read(&mut self.source, capture, self.next - 1)?,
+            Some(divided) => {
+                divided.read(&mut self.source, capture, self.next - 1, self.wanted)?;
+            }
             None => {
                 let chunks = std::mem::take(&mut self.chunks);
                 *capture = Capture::read_chunks(
@@ -143,12 +147,19 @@ impl<R: Read + Seek> Parts<R> {
         self.again()?;
         let Some(divided) = &mut self.divided else { return self.next(capture).map(drop) };
         Carried::take(capture, 0, false);
-        divided.load(&mut self.source, capture, Part { from_ns, to_ns, number: 0 }, true)
+        let part = Part { from_ns, to_ns, number: 0 };
+        divided.load(&mut self.source, capture, part, Wanted::All, true)
     }
 
-    /// Begins anew with the first part.
+    /// Begins anew with the first part, with attributes.
     pub fn again(&mut self) -> Result<(), ReadError> {
+        self.again_for(Wanted::All)
+    }
+
+    /// Begins anew with the first part. Of a capture of one part, all rows are read.
+    pub fn again_for(&mut self, wanted: Wanted) -> Result<(), ReadError> {
         self.next = 0;
+        self.wanted = wanted;
         if self.divided.is_none() {
             self.chunks = chunks::split(&mut self.source)?;
         }
@@ -221,12 +232,13 @@ impl Divided {
         source: &mut (impl Read + Seek),
         capture: &mut Capture,
         at: usize,
+        wanted: Wanted,
     ) -> Result<(), ReadError> {
         let from_ns = at.checked_sub(1).map_or(0, |before| self.borders[before]);
         let to_ns = self.borders.get(at).copied().unwrap_or(u64::MAX);
         let part = Part { from_ns, to_ns, number: at as u64 };
         let carried = Carried::take(capture, from_ns, at > 0);
-        self.load(source, capture, part, false)?;
+        self.load(source, capture, part, wanted, false)?;
         carried.give_back(capture);
         Ok(())
     }
@@ -237,10 +249,11 @@ impl Divided {
         source: &mut (impl Read + Seek),
         capture: &mut Capture,
         part: Part,
+        wanted: Wanted,
         around: bool,
     ) -> Result<(), ReadError> {
         capture.part = Some(part);
-        let mut reader = BlockReader::new(capture, Wanted::All, None);
+        let mut reader = BlockReader::new(capture, wanted, None);
         let (mut bytes, mut words) = (Vec::new(), Vec::new());
         let near = self.margins(part);
         let own = |begin_ns: u64, end_ns: u64| match around {

@@ -73,7 +73,7 @@ impl Requests {
             Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes } => {
                 let attributes = match self.wanted {
                     Wanted::All => list(attributes),
-                    Wanted::Causes => Vec::new(),
+                    Wanted::Bare | Wanted::Causes => Vec::new(),
                 };
                 let ended = RequestRow {
                     id: request,

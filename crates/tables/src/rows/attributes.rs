@@ -27,7 +27,7 @@ pub(crate) const ATTRIBUTES: Table = Table {
         maybe("float_value", Kind::Float, "The value of a float"),
         maybe("bool_value", Kind::Bool, "The value of a bool"),
     ],
-    rows: Rows::InTime(&[
+    rows: Rows::Attributes(&[
         (Of::Requests, requests),
         (Of::Spans, spans),
         (Of::OwnSpans, own_spans),

@@ -8,7 +8,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
-use capture::read::{Capture, Parts};
+use capture::read::{Capture, Parts, Wanted};
 use golden::{large, store};
 use tables::{Divided, Halt, InParts, Kind, Limit, Source, Table};
 
@@ -18,8 +18,12 @@ struct All<'b> {
 }
 
 impl InParts for All<'_> {
-    fn each(&mut self, each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>) -> Result<(), Halt> {
-        self.parts.again()?;
+    fn each(
+        &mut self,
+        wanted: Wanted,
+        each: &mut dyn FnMut(&mut Capture) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        self.parts.again_for(wanted)?;
         while self.parts.next(&mut self.capture)? {
             each(&mut self.capture)?;
         }
