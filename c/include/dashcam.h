@@ -68,6 +68,22 @@ typedef enum dashcam_kind {
     DASHCAM_TEXT = 3,
 } dashcam_kind;
 
+// The kind of a metric.
+typedef enum dashcam_metric_kind {
+    // A sum of increments: dashcam_count
+    DASHCAM_COUNTER = 0,
+    // A value that is set and changed: dashcam_gauge_set, dashcam_gauge_add
+    DASHCAM_GAUGE = 1,
+    // Durations in milliseconds: dashcam_record
+    DASHCAM_TIMING = 2,
+    // Values: dashcam_record
+    DASHCAM_HISTOGRAM = 3,
+    // Values whose distribution a server computes over all hosts: dashcam_record
+    DASHCAM_DISTRIBUTION = 4,
+    // Distinct members: dashcam_member
+    DASHCAM_SET = 5,
+} dashcam_metric_kind;
+
 // A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
 // `DASHCAM_<NAME>`, which take precedence:
 // enabled, service, labels, out, slow, memory, window, post, cooldown, keep, keep_bytes, rate_hz,
@@ -151,6 +167,17 @@ typedef struct dashcam_task {
     // The epoch of its recorder.
     uint32_t epoch;
 } dashcam_task;
+
+// A series of a metric as a number; from dashcam_metric. 0 is none.
+typedef uint32_t dashcam_metric_t;
+
+// A tag of a metric: texts in UTF-8, of at most 255 bytes each.
+typedef struct dashcam_tag {
+    // Its key.
+    const char *key;
+    // Its value; "" for a tag that has none.
+    const char *value;
+} dashcam_tag;
 
 #ifdef __cplusplus
 extern "C" {
@@ -257,6 +284,46 @@ struct dashcam_task dashcam_task_begin(dashcam_name_t name, uint64_t request, ui
 // Ends and records a task, on the thread it began on. Cost and errors as dashcam_span_end.
 int dashcam_task_end(struct dashcam_task task);
 
+// The series of this kind and name with these `count` tags (NULL and 0: none; at most 32), and
+// `rate`, the share of the calls that are let through, above 0 and at most 1: sums are scaled up
+// by it. dashcam_counter and its siblings make one without tags. Equal ones have the same number
+// for the life of the process, also before dashcam_start, after dashcam_stop and in forked
+// children. Call it once and keep the number: it locks and allocates when the series is new, and a
+// process has as many as the setting metrics_series says. Not in a signal handler. Returns 0 on an
+// error (NULL, not UTF-8, no known kind, too long, too many); dashcam_last_error gives the reason.
+dashcam_metric_t dashcam_metric(int kind,
+                                const char *name,
+                                const struct dashcam_tag *tags,
+                                size_t count,
+                                double rate);
+
+// Adds `n`, which may be negative, to a counter. A call never waits and is kept also before
+// dashcam_start. Cost: some ns; no lock or syscall, and no allocation after the thread's first use
+// of the series, so that a signal handler may count what its thread has counted before. Returns
+// DASHCAM_OK, DASHCAM_E_FORKED (a forked child that does not record yet), DASHCAM_E_HANDLE (not
+// from dashcam_metric, or of another kind).
+int dashcam_count(dashcam_metric_t counter, int64_t n);
+
+// Sets a gauge. The last set of all threads holds. Cost and errors as dashcam_count.
+int dashcam_gauge_set(dashcam_metric_t gauge, double value);
+
+// Changes a gauge. Cost and errors as dashcam_count.
+int dashcam_gauge_add(dashcam_metric_t gauge, double delta);
+
+// Notes a value of a timing (in milliseconds), a histogram or a distribution. Cost and errors as
+// dashcam_count; a value that is no finite number is counted as refused.
+int dashcam_record(dashcam_metric_t metric, double value);
+
+// Notes a member of a set (UTF-8); the same one again in a second changes nothing. Cost and errors
+// as dashcam_count, and DASHCAM_E_NULL, DASHCAM_E_TEXT.
+int dashcam_member(dashcam_metric_t set, const char *member);
+
+// Sends what was counted until now: takes a window, which is otherwise taken once a second, and
+// waits until it is in the black box and sent where the settings say, at most two seconds. Not in
+// a signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_WRITE (not sent
+// in that time).
+int dashcam_flush(void);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
@@ -292,6 +359,31 @@ static inline dashcam_attribute dashcam_text(dashcam_name_t key, const char *tex
     attribute.kind = DASHCAM_TEXT;
     attribute.value.text = text;
     return attribute;
+}
+
+// The series of that name without tags; as dashcam_metric.
+static inline dashcam_metric_t dashcam_counter(const char *name) {
+    return dashcam_metric(DASHCAM_COUNTER, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_gauge(const char *name) {
+    return dashcam_metric(DASHCAM_GAUGE, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_timing(const char *name) {
+    return dashcam_metric(DASHCAM_TIMING, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_histogram(const char *name) {
+    return dashcam_metric(DASHCAM_HISTOGRAM, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_distribution(const char *name) {
+    return dashcam_metric(DASHCAM_DISTRIBUTION, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_set(const char *name) {
+    return dashcam_metric(DASHCAM_SET, name, NULL, 0, 1.0);
 }
 
 #endif /* DASHCAM_H */

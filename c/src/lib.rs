@@ -6,12 +6,13 @@
 //! c/include/dashcam.h.
 //!
 //! What it promises: no panic crosses into C (`codes::guarded`); NULL pointers, wrong texts and
-//! calls at a wrong moment give a code. Missing on purpose: metrics, reading.
+//! calls at a wrong moment give a code. Missing on purpose: reading.
 
 // The names are C's, and the documentation is for C programmers.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod codes;
+mod metrics;
 mod moments;
 mod process;
 mod text;

@@ -31,4 +31,29 @@ static inline dashcam_attribute dashcam_text(dashcam_name_t key, const char *tex
     return attribute;
 }
 
+// The series of that name without tags; as dashcam_metric.
+static inline dashcam_metric_t dashcam_counter(const char *name) {
+    return dashcam_metric(DASHCAM_COUNTER, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_gauge(const char *name) {
+    return dashcam_metric(DASHCAM_GAUGE, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_timing(const char *name) {
+    return dashcam_metric(DASHCAM_TIMING, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_histogram(const char *name) {
+    return dashcam_metric(DASHCAM_HISTOGRAM, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_distribution(const char *name) {
+    return dashcam_metric(DASHCAM_DISTRIBUTION, name, NULL, 0, 1.0);
+}
+
+static inline dashcam_metric_t dashcam_set(const char *name) {
+    return dashcam_metric(DASHCAM_SET, name, NULL, 0, 1.0);
+}
+
 #endif /* DASHCAM_H */

@@ -16,6 +16,7 @@ fn the_committed_header_is_the_generated_one() {
         .with_src(root.join("src/codes.rs"))
         .with_src(root.join("src/process.rs"))
         .with_src(root.join("src/moments.rs"))
+        .with_src(root.join("src/metrics.rs"))
         .generate()
         .expect("c/src is understood")
         .write(&mut made);

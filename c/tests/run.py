@@ -54,7 +54,15 @@ BUILDS = {
     "without debug information": ["-O2"],
 }
 GUIDE = ROOT / "docs/guide/c.md"
-PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "guide"]
+PROGRAMS = ["threads", "signals", "forks", "misuse", "metrics", "plugin", "guide"]
+# What metrics.c counts, over all windows: kind, name, tags, and the sum of a field of these.
+METRICS = [
+    ("counter", "orders", {}, "count", 40005),
+    ("counter", "orders", {"region": "eu", "tier": ""}, "count", 40000),
+    ("timing", "db.query", {}, "count", 40000),
+    ("timing", "db.query", {}, "sum", 50000),
+    ("distribution", "size", {}, "sum", 312),
+]
 
 
 class Failed(Exception):
@@ -157,9 +165,22 @@ class Setting:
             dropped = lost.get("dropped_reentrant", 0) if (what, "signals" in who) == ("events", True) else 0
             if found + dropped != wanted:
                 raise Failed(f"{who}: {found} {what} and {dropped} dropped in the capture, wanted {wanted}")
+        if who.startswith("metrics"):
+            self.check_metrics(who, shown["metrics"])
         missing = sum(t["missing_between"] for t in shown["threads"])
         if shown["damage"] or missing:
             raise Failed(f"{who}: damage {shown['damage']}, {missing} records missing")
+
+    def check_metrics(self, who: str, metrics: list[dict]) -> None:
+        """Each count of metrics.c is in one window, and none of its child's."""
+        windows = {(m["kind"], m["name"], json.dumps(m["tags"], sort_keys=True)): m["windows"] for m in metrics}
+        for kind, name, tags, field, wanted in METRICS:
+            found = sum(w[field] for w in windows.get((kind, name, json.dumps(tags, sort_keys=True)), []))
+            if found != wanted:
+                raise Failed(f"{who}: {kind} {name} {tags}: {field} is {found}, wanted {wanted}; there are {list(windows)}")
+        depth, users = windows[("gauge", "depth", "{}")][-1], windows[("set", "users", "{}")]
+        if depth["value"] != 4.5 or max(w["members"] for w in users) > 2 or sum(w["members"] for w in users) < 2:
+            raise Failed(f"{who}: the gauge is {depth}, wanted 4.5; the set has {users}, wanted 2 members")
 
     def check_cause(self, captures: Path) -> None:
         """`why` names the pause."""

@@ -66,8 +66,8 @@ pub use exports::stream::{Stream, StreamConfig};
 pub use format::record::Value;
 pub use metrics::flush::{flush, leave};
 pub use metrics::handles::{
-    counter, distribution, gauge, histogram, metric, set, timing, Counter, Gauge, Metric, Set,
-    Timer, Values,
+    counter, distribution, gauge, histogram, metric, numbered, set, timing, Counter, Gauge, Metric,
+    Numbered, Set, Timer, Values,
 };
 pub use metrics::windows::{on_window, Sink};
 pub use process::builder::{start, Config};

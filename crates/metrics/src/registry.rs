@@ -156,6 +156,13 @@ impl Registry {
         found
     }
 
+    /// The series with this number (`Series::number`), if there is one.
+    #[inline]
+    pub fn numbered(&self, number: u32) -> Option<&'static Series> {
+        let slot = (number as usize).checked_sub(1)?;
+        self.tables.by_slot.get(slot).and_then(StaticRef::get)
+    }
+
     #[inline(never)]
     fn series_of_unsorted(
         &self,

@@ -31,6 +31,14 @@ pub struct Series {
     pub(crate) sets_seen: AtomicU64,
 }
 
+impl Series {
+    /// The same for the life of the process, in its forked children too; never 0.
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.slot as u32 + 1
+    }
+}
+
 /// The identity of a series, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {

@@ -155,6 +155,47 @@ impl Handle {
     }
 }
 
+/// A handle found by its number, for bindings of languages that keep numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Numbered {
+    /// A counter.
+    Counter(Counter),
+    /// A gauge.
+    Gauge(Gauge),
+    /// A timing, histogram or distribution.
+    Values(Values),
+    /// A set.
+    Set(Set),
+}
+
+/// The handle with this number, if there is one.
+#[inline]
+pub fn numbered(number: u32) -> Option<Numbered> {
+    let series = registry().numbered(number)?;
+    let handle = Handle(Some(series));
+    Some(match series.id.kind {
+        Kind::Counter => Numbered::Counter(Counter(handle)),
+        Kind::Gauge => Numbered::Gauge(Gauge(handle)),
+        Kind::Timing | Kind::Histogram | Kind::Distribution => Numbered::Values(Values(handle)),
+        Kind::Set => Numbered::Set(Set(handle)),
+    })
+}
+
+macro_rules! numbers {
+    ($($handle:ident)*) => {$(
+        impl $handle {
+            /// The same number for the life of the process, in its forked children too; 0 if the
+            /// metric was refused.
+            #[inline]
+            pub fn number(self) -> u32 {
+                self.0 .0.map_or(0, Series::number)
+            }
+        }
+    )*};
+}
+
+numbers!(Counter Gauge Values Set);
+
 /// A counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter(Handle);
