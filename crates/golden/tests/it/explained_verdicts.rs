@@ -14,6 +14,13 @@ use golden::verdict::{explained, of};
 /// and an unexplained one.
 const STORED: &[&str] =
     &["lock_background", "lock_by_hand-off", "gil_json", "pool_executor", "unknown_signal"];
+/// Captures whose culprit nothing but that inference names.
+const DECIDED: &[(&str, &str)] = &[
+    ("waitress_checkpoint", "recurring-waker"),
+    ("waitress_checkpoint-off", "recurring-exit"),
+    ("waitress_connections", "past-acquire-line"),
+    ("waitress_connections-off", "past-acquire-line"),
+];
 /// If set to 1, the stored texts are written again.
 const WRITE: &str = "DASHCAM_WRITE_EXPLAINED";
 
@@ -42,6 +49,17 @@ fn a_few_explanations_are_as_stored() {
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
         let shown = side_by_side(&stored, &text);
         assert!(stored == text, "{name}: if the new text is right, set {WRITE}=1\n{shown}");
+    }
+}
+
+#[test]
+fn each_inference_over_several_waits_decides_a_capture() {
+    for (name, inference) in DECIDED {
+        let entry = entries(name).into_iter().find(|e| e.name == *name).expect(name);
+        let (_, text) = explained(&parsed(&entry).expect("a whole capture"));
+        let blockers = text.lines().find(|line| line.trim().starts_with("Blockers: "));
+        let by = format!(", by {inference}");
+        assert!(blockers.is_some_and(|line| line.contains(&by)), "{name}: {inference}\n{text}");
     }
 }
 
