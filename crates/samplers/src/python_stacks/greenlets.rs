@@ -22,11 +22,10 @@
 //! in eventlet (the stack is read).
 
 use super::chain::{Chain, Mark};
-use super::frame::Link;
-use super::layout::object;
 use super::reader::PythonStacks;
 use super::sorts::Sort;
 use super::types::Torn;
+use super::walker::frame_outside;
 use super::words::word_at;
 
 /// `greenlet.greenlet`: bytes of its body, and where its own memory is. Subclasses have more
@@ -41,7 +40,6 @@ const FRAME: usize = 13;
 const MORE_BEFORE_311: usize = 2;
 const MEMORY_WORDS: usize = 16;
 const MOST_FRAMES: usize = 512;
-const FRAME_HEAD: usize = 128;
 
 impl PythonStacks {
     pub(super) fn is_greenlet(&mut self, address: usize) -> bool {
@@ -89,18 +87,8 @@ impl PythonStacks {
             false => object,
         };
         while next != 0 && chain.frames.len() < MOST_FRAMES {
-            let mut head = [0u8; FRAME_HEAD];
-            if next % 8 != 0 || self.mem.read(next, &mut head).is_err() {
-                return Err(Torn("frame gone"));
-            }
-            if !self.layout.has_chunks() && word_at(&head, object::REFERENCES) == 0 {
-                return Err(Torn("frame freed"));
-            }
-            chain.frames.extend(Link::parse(&self.layout, next, &head).frame(&self.layout));
-            let previous = word_at(&head, self.layout.frame_previous);
-            if previous == next {
-                return Err(Torn("frame is its own caller"));
-            }
+            let (link, previous) = frame_outside(&self.mem, &self.layout, next)?;
+            chain.frames.extend(link.frame(&self.layout));
             next = previous;
         }
         Ok(chain)

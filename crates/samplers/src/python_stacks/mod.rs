@@ -38,6 +38,7 @@ mod blocks;
 #[cfg(test)]
 mod by_hand;
 mod chain;
+mod chunk_copies;
 mod codes;
 mod cut_stacks;
 mod enders;

@@ -8,54 +8,46 @@
 //!                                     code, previous, instruction, owner, locals, value stack
 //! ```
 //!
-//! A chunk is copied with one guarded read, the newest no further than a little above its top, when
-//! the walk first enters it; the walk then follows `previous` through the copy. A frame outside the
-//! chunks (a generator or coroutine keeps its own; an entry trampoline lies on the C stack) costs
-//! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was
-//! walked before is copied with one call for all of it, and compared: see `kept`. Freed frame
-//! objects are chained through the same pointer in CPython's free list, which looks like a stack at
-//! rest: their reference count of zero shows that they are freed. From 3.15 on a stack ends in a
-//! sentinel inside the thread state, a greenlet's in the trampoline that it began with: a chain
-//! that ends in a frame of the program was read while it changed, unless greenlet cut it there (see
-//! `cut_stacks`).
+//! A chunk is copied when the walk first enters it (`chunk_copies`); the walk then follows
+//! `previous` through the copy. A frame outside the chunks (a generator or coroutine keeps its own;
+//! an entry trampoline lies on the C stack) costs one read. Up to 3.10 every frame is an object of
+//! its own and costs a read. A stack that was walked before is copied with one call for all of it,
+//! and compared: see `kept`. Freed frame objects are chained through the same pointer in CPython's
+//! free list, which looks like a stack at rest: their reference count of zero shows that they are
+//! freed. From 3.15 on a stack ends in a sentinel inside the thread state, a greenlet's in the
+//! trampoline that it began with: a chain that ends in a frame of the program was read while it
+//! changed, unless greenlet cut it there (see `cut_stacks`).
 //!
-//! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
-//! copy is not atomic; `frame::settle` computes how much of it two walks agree on. What is missing
-//! on purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
+//! What it promises: never a fault, never an endless chain, bounded copies. They are not atomic;
+//! `frame::settle` computes how much of them two walks agree on. What is missing on purpose: frames
+//! of suspended generators, which are on no thread's stack: see `awaits`.
 
+use super::chunk_copies::{Copies, ROOM};
 use super::cut_stacks::is_cut_by_greenlet;
-use super::frame::{Chunk, Link, RawFrame, CHUNK_HEAD, GENERATORS_OBJECT, OWNED_BY_GENERATOR};
+use super::frame::{Link, RawFrame, GENERATORS_OBJECT, OWNED_BY_GENERATOR};
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
 use super::types::Torn;
 use super::words::word_at;
 use std::io;
-use sys::mem::{Buffer, Piece, Reader};
+use sys::mem::{Piece, Reader};
 
-/// Chunks come from the arena allocator in this size, or larger for one huge frame.
-const USUAL_CHUNK: usize = 16 * 1024;
-/// The newest chunk is copied this far beyond its top.
-const MARGIN: usize = 2048;
-/// The most chunk bytes copied for one stack; a deeper stack is cut and marked as cut.
-const MAX_COPIED: usize = 4 << 20;
-/// What the buffer has room for: all that was copied before the limit was seen, and one chunk more.
-const ROOM: usize = 2 * MAX_COPIED + (64 << 10);
 /// The longest chain followed, entry trampolines included.
 const MAX_LINKS: usize = 64 * 1024;
 /// Longer copies are fast enough by themselves.
 const SHORT: usize = 256;
+/// Long enough for a frame's fields, in every version.
+const FRAME_HEAD: usize = 128;
 /// Long enough for the thread state's fields we read, in every version.
 const THREAD_HEAD: usize = 320;
 
 /// Walks stacks and keeps the copies of the last one for further reads.
 pub(super) struct Walker {
-    bytes: Buffer,
-    used: usize,
+    copies: Copies,
     /// The `_PyCFrame` that pointed to the innermost frame, 0 where there is none.
     c_frame: usize,
     /// The sentinel of the thread's stack, 0 where there is none.
     sentinel: usize,
-    chunks: Vec<Chunk>,
     links: Vec<Link>,
     kept: KeptStacks,
     /// The last walk found the kept stack unchanged; `frames` is then empty until `spread`.
@@ -69,11 +61,9 @@ pub(super) struct Walker {
 impl Walker {
     pub fn new() -> io::Result<Walker> {
         Ok(Walker {
-            bytes: Buffer::new(ROOM)?,
-            used: 0,
+            copies: Copies::new()?,
             c_frame: 0,
             sentinel: 0,
-            chunks: Vec::new(),
             links: Vec::new(),
             kept: KeptStacks::default(),
             same: false,
@@ -84,10 +74,9 @@ impl Walker {
     }
 
     fn begin(&mut self) {
-        self.used = 0;
+        self.copies.clear();
         self.c_frame = 0;
         self.sentinel = 0;
-        self.chunks.clear();
         self.links.clear();
         self.frames.clear();
         self.truncated = false;
@@ -118,7 +107,7 @@ impl Walker {
         if layout.has_chunks() && next != 0 && next != self.sentinel {
             let chunk = word_at(head, layout.thread_chunk);
             let top = word_at(head, layout.thread_chunk_top);
-            self.copy_newest(mem, chunk, top)?;
+            self.copies.take_newest(mem, chunk, top)?;
         }
         self.follow(mem, layout, next, max_frames, None)
     }
@@ -152,24 +141,23 @@ impl Walker {
         max_frames: usize,
     ) -> Option<usize> {
         self.begin();
-        let bytes = self.bytes.get_mut(..kept.length())?;
+        let bytes = self.copies.room_for(kept.length())?;
         if !layout.has_chunks() {
             sys::mem::prefetch(kept.pieces(), SHORT);
         }
         if kept.limit() != max_frames || mem.read_pieces(kept.pieces(), bytes) < bytes.len() {
             return None;
         }
-        let next = kept.innermost(layout, &self.bytes)?;
-        self.used = kept.length();
+        let next = kept.innermost(layout, self.copies.bytes())?;
         self.c_frame = kept.c_frame();
-        self.sentinel = word_at(&self.bytes, layout.thread_base_frame);
-        let (count, after) = kept.compare(layout, &self.bytes, 0, next);
+        self.sentinel = word_at(self.copies.bytes(), layout.thread_base_frame);
+        let (count, after) = kept.compare(layout, self.copies.bytes(), 0, next);
         self.same = kept.is_whole(count, after);
         if self.same {
             self.truncated = after != 0;
             self.tail = count;
         } else {
-            self.chunks.extend_from_slice(kept.chunks());
+            self.copies.are_of(kept.chunks());
         }
         Some(next)
     }
@@ -184,13 +172,13 @@ impl Walker {
     ) -> Result<(), Torn> {
         let mut expected = 0;
         while next != 0 {
-            if self.frames.len() >= max_frames || self.used > MAX_COPIED {
+            if self.frames.len() >= max_frames || self.copies.are_too_many() {
                 self.truncated = true;
                 break;
             }
             if let Some((kept, at)) = kept.and_then(|kept| Some((kept, kept.find(next, expected)?)))
             {
-                let (count, after) = kept.compare(layout, &self.bytes, at, next);
+                let (count, after) = kept.compare(layout, self.copies.bytes(), at, next);
                 let fits = self.frames.len() + count <= max_frames;
                 if count > 0 && fits {
                     for link in kept.links(at, count) {
@@ -228,7 +216,7 @@ impl Walker {
     /// Whether nothing is missing outside of `outermost`, a frame of the program without a caller.
     fn is_whole(&self, mem: &Reader, layout: &Layout, outermost: &Link) -> bool {
         let field = outermost.address.wrapping_add(layout.frame_object);
-        let object = self.words(mem, field, 1).and_then(|words| words.first().copied());
+        let object = self.copies.words(mem, field, 1).and_then(|words| words.first().copied());
         object.is_some_and(|object| is_cut_by_greenlet(mem, layout, outermost, object))
     }
 
@@ -306,7 +294,7 @@ impl Walker {
     pub fn gil_behind(&self, state: usize) -> Option<&[u8]> {
         // With another order of the loads this would be wrong; x86-64 keeps the order.
         let kept = self.same(state).filter(|_| cfg!(target_arch = "x86_64"))?;
-        self.bytes.get(kept.gil())
+        self.copies.bytes().get(kept.gil())
     }
 
     /// Keeps the stack just walked for `again`; false when there is no room for it.
@@ -321,7 +309,7 @@ impl Walker {
         let head = Piece { address: state, length: thread_head(layout) };
         let (c_frame, truncated) = (self.c_frame, self.truncated);
         let start = kept::Start { limit, head, c_frame, truncated, gil };
-        let kept = Kept::new(layout, start, &self.chunks, &self.links, outside, shown);
+        let kept = Kept::new(layout, start, self.copies.chunks(), &self.links, outside, shown);
         self.kept.insert(state, kept.filter(|kept| kept.length() + THREAD_HEAD <= ROOM))
     }
 
@@ -337,21 +325,7 @@ impl Walker {
 
     /// The words at `address`, from the copies when they hold them, else by a guarded read.
     pub fn words(&self, mem: &Reader, address: usize, count: usize) -> Option<Vec<usize>> {
-        let length = count * 8;
-        let held = self.chunks.iter().find_map(|chunk| {
-            let start = address.checked_sub(chunk.base)?;
-            self.bytes[chunk.copied.clone()].get(start..start.checked_add(length)?)
-        });
-        let mut read = Vec::new();
-        let bytes = match held {
-            Some(bytes) => bytes,
-            None => {
-                read.resize(length, 0);
-                mem.read(address, &mut read).ok()?;
-                &read
-            }
-        };
-        Some((0..count).map(|index| word_at(bytes, index * 8)).collect())
+        self.copies.words(mem, address, count)
     }
 
     fn frame_at(
@@ -360,116 +334,39 @@ impl Walker {
         layout: &Layout,
         address: usize,
     ) -> Result<(Link, usize), Torn> {
-        if address % 8 != 0 {
-            return Err(Torn("frame not aligned"));
-        }
-        let length = frame_head(layout);
-        let mut outside = [0u8; 128];
-        let range = match layout.has_chunks() {
-            true => self.find(mem, address, length)?,
-            false => None,
-        };
-        let head = match range {
-            Some(range) => &self.bytes[range],
-            None => {
-                let piece = outside.get_mut(..length).ok_or(Torn("frame layout"))?;
-                mem.read(address, piece).map_err(|_| Torn("frame gone"))?;
-                &*piece
+        if layout.has_chunks() && address % 8 == 0 {
+            if let Some(range) = self.copies.find(mem, address, frame_head(layout))? {
+                let head = &self.copies.bytes()[range];
+                return Ok((
+                    Link::parse(layout, address, head),
+                    word_at(head, layout.frame_previous),
+                ));
             }
-        };
-        if !layout.has_chunks() && word_at(head, object::REFERENCES) == 0 {
-            return Err(Torn("frame freed"));
         }
-        Ok((Link::parse(layout, address, head), word_at(head, layout.frame_previous)))
+        frame_outside(mem, layout, address)
     }
+}
 
-    /// Where in the copies the frame lies, copying the next older chunk if it must be there.
-    fn find(
-        &mut self,
-        mem: &Reader,
-        address: usize,
-        length: usize,
-    ) -> Result<Option<std::ops::Range<usize>>, Torn> {
-        let Some(chunk) = self.chunks.last() else {
-            return Ok(None);
-        };
-        let within = |chunk: &Chunk| address.wrapping_sub(chunk.base) < chunk.size;
-        let place = |chunk: &Chunk| {
-            let start = chunk.copied.start + (address - chunk.base);
-            if start + length > chunk.copied.end {
-                return Err(Torn("frame above its chunk's top"));
-            }
-            Ok(Some(start..start + length))
-        };
-        if let Some(chunk) = self.chunks.iter().rev().find(|chunk| within(chunk)) {
-            return place(chunk);
-        }
-        let older = chunk.previous;
-        if older == 0 || !self.older_chunk_holds(mem, older, address) {
-            // Chunks that were left behind hold no caller; a generator's frame is in none.
-            return Ok(None);
-        }
-        let size = self.copy_older(mem, older)?;
-        match self.chunks.last() {
-            Some(chunk) if address.wrapping_sub(older) < size => place(chunk),
-            _ => Ok(None),
-        }
+/// A frame that lies in no chunk, and its caller: a generator's, an entry trampoline, or, up to
+/// 3.10, any. One guarded read.
+pub(super) fn frame_outside(
+    mem: &Reader,
+    layout: &Layout,
+    address: usize,
+) -> Result<(Link, usize), Torn> {
+    if address % 8 != 0 {
+        return Err(Torn("frame not aligned"));
     }
-
-    fn older_chunk_holds(&self, mem: &Reader, base: usize, address: usize) -> bool {
-        let distance = address.wrapping_sub(base);
-        distance < USUAL_CHUNK || mem.word(base.wrapping_add(8)).is_ok_and(|size| distance < size)
+    let mut bytes = [0u8; FRAME_HEAD];
+    let head = bytes.get_mut(..frame_head(layout)).ok_or(Torn("frame layout"))?;
+    mem.read(address, head).map_err(|_| Torn("frame gone"))?;
+    if !layout.has_chunks() && word_at(head, object::REFERENCES) == 0 {
+        return Err(Torn("frame freed"));
     }
-
-    fn copy_newest(&mut self, mem: &Reader, base: usize, top: usize) -> Result<(), Torn> {
-        let used = top.wrapping_sub(base);
-        if !(CHUNK_HEAD..=MAX_COPIED).contains(&used) {
-            return Err(Torn("chunk's top outside the chunk"));
-        }
-        // The top was read before the innermost frame: leave room for what was called in between.
-        // A chunk is always whole multiples of the usual size.
-        let used = (used + MARGIN).min(used.next_multiple_of(USUAL_CHUNK));
-        self.copy(mem, base, used)?;
-        self.admit(base, used)
-    }
-
-    /// An older chunk is nearly full, so the usual size is read at once and the rest, if it is a
-    /// larger one, behind it. Returns the chunk's size.
-    fn copy_older(&mut self, mem: &Reader, base: usize) -> Result<usize, Torn> {
-        let start = self.copy(mem, base, USUAL_CHUNK)?;
-        let top = word_at(&self.bytes[start..], 16);
-        let used = top.wrapping_mul(8).wrapping_add(CHUNK_HEAD);
-        if used > MAX_COPIED || top > MAX_COPIED {
-            return Err(Torn("older chunk's top outside the chunk"));
-        }
-        if used > USUAL_CHUNK {
-            self.copy(mem, base + USUAL_CHUNK, used - USUAL_CHUNK)?;
-        } else {
-            self.used = start + used;
-        }
-        self.admit(base, used)?;
-        Ok(self.chunks.last().map_or(0, |chunk| chunk.size))
-    }
-
-    fn copy(&mut self, mem: &Reader, address: usize, length: usize) -> Result<usize, Torn> {
-        let (start, end) = (self.used, self.used + length);
-        let piece = self.bytes.get_mut(start..end).ok_or(Torn("stack too large"))?;
-        mem.read(address, piece).map_err(|_| Torn("chunk gone"))?;
-        self.used = end;
-        Ok(start)
-    }
-
-    /// Takes the last `used` bytes copied as the chunk at `base`, if its head makes sense.
-    fn admit(&mut self, base: usize, used: usize) -> Result<(), Torn> {
-        let copied = self.used - used..self.used;
-        let head = &self.bytes[copied.clone()];
-        let (previous, size) = (word_at(head, 0), word_at(head, 8));
-        let seen = self.chunks.iter().any(|chunk| chunk.base == previous);
-        if size < used || size > MAX_COPIED || previous == base || seen {
-            return Err(Torn("chunk head makes no sense"));
-        }
-        self.chunks.push(Chunk { base, size, previous, copied });
-        Ok(())
+    let previous = word_at(head, layout.frame_previous);
+    match previous == address {
+        true => Err(Torn("frame is its own caller")),
+        false => Ok((Link::parse(layout, address, head), previous)),
     }
 }
 

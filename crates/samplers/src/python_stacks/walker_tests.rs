@@ -1,6 +1,7 @@
 //! Stacks of 3.14 and 3.15 in the test's own memory: tagged references, trampolines, the sentinel.
 
-use super::super::frame::{OWNED_BY_INTERPRETER, OWNED_BY_THREAD};
+use super::super::chunk_copies::USUAL_CHUNK;
+use super::super::frame::{CHUNK_HEAD, OWNED_BY_INTERPRETER, OWNED_BY_THREAD};
 use super::*;
 
 const V3_14: u32 = 0x030e_0af0;
