@@ -27,12 +27,29 @@ fn capture() -> Capture {
     made
 }
 
+/// Thread 7 waits in `view` for 499 ms, of which a worker, thread 9, is at its task for the last 9.
+fn waits_for_a_pool(made: &mut Capture, view: u32) {
+    waits_in(made, view);
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: 9,
+        queued_ns: BEGIN,
+        begin_ns: BEGIN + 490 * MS,
+        end_ns: BEGIN + 499 * MS,
+    });
+}
+
+/// The slow request: thread 7 waits in a futex, with this stack.
+fn waits_in(made: &mut Capture, view: u32) {
+    made.requests.push(request(99, BEGIN, 500));
+    off(made, 7, &[(0, 499)]);
+    seen(made, 7, &[(50, WaitKind::Futex, view), (300, WaitKind::Futex, view)]);
+}
+
 #[test]
 fn a_pool_is_busy_with_what_took_longest_not_with_what_was_seen_most_often() {
     let mut made = capture();
-    made.requests.push(request(99, BEGIN, 500));
-    off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    waits_for_a_pool(&mut made, 2);
     // The worker: 470 ms of waiting, seen twice; then 20 ms of running, seen four times.
     off(&mut made, 9, &[(0, 470)]);
     seen(
@@ -47,13 +64,6 @@ fn a_pool_is_busy_with_what_took_longest_not_with_what_was_seen_most_often() {
             (484, WaitKind::Running, 4),
         ],
     );
-    made.tasks.push(TaskRow {
-        request: 99,
-        tid: 9,
-        queued_ns: BEGIN,
-        begin_ns: BEGIN + 490 * MS,
-        end_ns: BEGIN + 499 * MS,
-    });
     let verdict = diagnose(&made, |_| 300 * MS);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "pool-wait");
@@ -64,22 +74,13 @@ fn a_pool_is_busy_with_what_took_longest_not_with_what_was_seen_most_often() {
 #[test]
 fn the_systems_library_is_no_work_of_a_pools() {
     let mut made = made::capture(7, &NAMES);
-    made.requests.push(request(99, BEGIN, 500));
     let view = stack_on(&mut made, 0, &[("view", "/srv/app.py", 12)]);
-    off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &[(50, WaitKind::Futex, view), (300, WaitKind::Futex, view)]);
+    waits_for_a_pool(&mut made, view);
     let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
     let starts = [("start_thread", libc, 0), ("futex_wait", libc, 0)];
     let starts = stack_on(&mut made, 0, &starts);
     off(&mut made, 9, &[(0, 489)]);
     seen(&mut made, 9, &[(20, WaitKind::Futex, starts), (300, WaitKind::Futex, starts)]);
-    made.tasks.push(TaskRow {
-        request: 99,
-        tid: 9,
-        queued_ns: BEGIN,
-        begin_ns: BEGIN + 490 * MS,
-        end_ns: BEGIN + 499 * MS,
-    });
     let verdict = diagnose(&made, |_| 300 * MS);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
@@ -89,9 +90,7 @@ fn the_systems_library_is_no_work_of_a_pools() {
 /// Thread 7 waits for a lock in `view`; thread 1, the main thread, ran when that ended.
 fn lock(main: u32) -> Capture {
     let mut made = capture();
-    made.requests.push(request(99, BEGIN, 500));
-    off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    waits_in(&mut made, 2);
     off(&mut made, 1, &[(0, 497), (498, 600)]);
     seen(&mut made, 1, &[(100, WaitKind::SocketRead, main), (350, WaitKind::SocketRead, main)]);
     made
