@@ -24,7 +24,7 @@ def found(text: str) -> list[str]:
 class Prose(unittest.TestCase):
     def test_code_addresses_and_link_targets_are_no_prose(self) -> None:
         for text in (
-            "The thread `dashcam-keeper` writes it.\n",
+            "The thread `bee-keeper` writes it.\n",
             "See [wakers](docs/who-told-it.md).\n",
             "See https://example.org/told for more.\n",
             "```text\nWho told it\n```\n",

@@ -19,16 +19,14 @@ use crate::frames::{Frames, Function, Place};
 use crate::gaps::Gap;
 use crate::thresholds::{self, is_part};
 use crate::timeline::{self, overlap_ns, slice_between, Late, Segment, State};
+use crate::words;
 
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
 
-/// Begin of the names of dashcam's own threads.
-const OWN_THREADS: &str = "dashcam-";
-
 /// Whether it is a thread of dashcam's own, which serves nobody.
 pub fn is_of_the_recorder(capture: &Capture, tid: u32) -> bool {
-    capture.thread_name(tid).is_some_and(|name| name.starts_with(OWN_THREADS))
+    capture.thread_name(tid).is_some_and(words::is_own_thread)
 }
 
 /// A capture and what was found out about it so far.

@@ -3,6 +3,15 @@
 use capture::read::{Capture, Frame, Text};
 use format::record::{Sample, TARGET_IS_NAME};
 
+/// Begin of the names of dashcam's own threads. Readers go by nothing else, so that captures of
+/// earlier recorders read the same: `dashcam-capture` was `dashcam-keeper` there.
+const OWN_THREADS: &str = "dashcam-";
+
+/// Whether a thread of this name is dashcam's own.
+pub fn is_own_thread(name: &str) -> bool {
+    name.starts_with(OWN_THREADS)
+}
+
 /// A name by its target word: the peer or path waited for.
 pub fn target(capture: &Capture, target: u64) -> Option<&str> {
     (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::readable::{ms_text, thousands};
+use analysis::words::is_own_thread;
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use serde_json::Value;
 use tables::summary::{request_ms, Summary};
@@ -28,8 +29,6 @@ use crate::{progress, show_metrics, show_request, show_tree, terminal};
 const SMALL_BYTES: u64 = 16 << 20;
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
-/// How the names of dashcam's own threads begin.
-const OWN_THREAD: &str = "dashcam-";
 /// Names of requests listed; the rest are counted.
 const MOST_NAMES: usize = 20;
 /// Shorter collections of a request are only counted.
@@ -374,7 +373,7 @@ fn threads(capture: &Capture) -> String {
     let mut out = format!("Threads: {}\n", capture.coverage.len());
     let name = |tid| capture.thread_name(tid).unwrap_or("?");
     let mut rows: Vec<_> = capture.coverage.iter().collect();
-    rows.sort_by_key(|c| (name(c.tid).starts_with(OWN_THREAD), std::cmp::Reverse(c.read)));
+    rows.sort_by_key(|c| (is_own_thread(name(c.tid)), std::cmp::Reverse(c.read)));
     let cells = rows.iter().take(MOST_THREADS).map(|row| {
         let samples = match &capture.excerpt {
             Some(excerpt) => excerpt.samples.get(&row.tid).map_or(0, |count| *count as usize),

@@ -2,7 +2,7 @@
 //!
 //! How it works: `start` makes the black box (`ring`), installs the recorder, and starts three
 //! threads that take none of the host's signals. `dashcam-sampler` samples threads and requests a
-//! hundred times a second and asks the trigger. `dashcam-keeper` writes captures and takes windows
+//! hundred times a second and asks the trigger. `dashcam-capture` writes captures and takes windows
 //! of metrics. `dashcam-control` (`control_socket`) answers other shells, and sleeps until one
 //! asks. After a fork the child has nothing of its parent's: `after_fork_child` starts it afresh
 //! with the same settings.

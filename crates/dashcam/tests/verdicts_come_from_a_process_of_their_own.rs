@@ -115,7 +115,7 @@ fn a_verdict_reaches_status_and_hook_and_a_missing_one_only_costs_the_verdict() 
     let turn = turn_of(&dashcam::status_json());
     let other = sys::turn::take(&turn).expect("a file").expect("nobody judges");
     let later = dashcam::snap("later").expect("written");
-    // A second one: `dashcam-keeper` has come by since the first was written.
+    // A second one: `dashcam-capture` has come by since the first was written.
     let latest = dashcam::snap("latest").expect("written");
     assert_eq!(folder.read("called"), None, "it is not judged yet");
     fs::write(folder.0.join("mode"), "wait").expect("ours");

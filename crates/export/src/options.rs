@@ -10,10 +10,8 @@ use std::collections::HashMap;
 
 use analysis::requests::Requests;
 use analysis::states::Threads;
+use analysis::words;
 use capture::read::{Capture, RequestRow};
-
-/// Names of dashcam's own threads begin so.
-const OWN_THREADS: &str = "dashcam-";
 
 /// The weight of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +89,7 @@ impl Options<'_> {
 
     /// Whether a thread's samples are exported.
     pub(crate) fn has_thread(&self, threads: &Threads<'_>, tid: u32) -> bool {
-        self.all_threads || !threads.name(tid).starts_with(OWN_THREADS)
+        self.all_threads || !words::is_own_thread(&threads.name(tid))
     }
 
     /// What was left out, for the notes of a file.

@@ -4,8 +4,8 @@
 //! each says how much of it may be touched. Code that needs more of a table (a name, a thread, a
 //! line of open spans; none of them in each record) calls `reach`, which makes a step present, one
 //! system call. Blocks are never waited for: a writer uses those that are there (`take::turn`), and
-//! the thread `dashcam-keeper` adds a step before they are used up, if what would be overwritten is
-//! young (`is_short`, `grow`). A writer that takes one of the last blocks ends the sleep of the
+//! the thread `dashcam-capture` adds a step before they are used up, if what would be overwritten
+//! is young (`is_short`, `grow`). A writer that takes one of the last blocks ends the sleep of the
 //! thread that sees to this, whatever it sleeps for (`hint`). That thread asks `is_short` once more
 //! when its sleep has begun, so that no such wake-up is lost (`sys::nap`).
 //!

@@ -1,7 +1,7 @@
 //! The log of captures: a line for each one, in a file beside them, for readers without the
 //! service's stderr.
 //!
-//! How it works: `dashcam-keeper` appends to OUT/SERVICE.captures.log (`sys::shared_log`) behind
+//! How it works: `dashcam-capture` appends to OUT/SERVICE.captures.log (`sys::shared_log`) behind
 //! each capture that it wrote. Six fields with tabs between; `-` is a field that is not known or
 //! does not apply:
 //!

@@ -1,6 +1,6 @@
 //! `explain=`: the verdict on each capture, by the command `dashcam` in a process of its own.
 //!
-//! How it works: behind each capture `dashcam-keeper` starts `dashcam judge CAPTURE`
+//! How it works: behind each capture `dashcam-capture` starts `dashcam judge CAPTURE`
 //! (`sys::detached`) and reads its one line from a pipe, between captures. The command itself
 //! writes the verdict to the service's stderr and into the list of captures, so both have it also
 //! if the service ends meanwhile. The verdict goes into `status`, and to the hook.

@@ -1,7 +1,7 @@
 //! `hook=`: a command of the user's for each capture, `COMMAND CAPTURE`, with the verdict on it in
 //! its environment and, as JSON, in its stdin.
 //!
-//! How it works: `dashcam-keeper` starts the words of the setting, with the capture's path behind
+//! How it works: `dashcam-capture` starts the words of the setting, with the capture's path behind
 //! them, by `sys::detached`: the service has no child and no signal of it. The words are no shell
 //! text: they are split at spaces and passed on as they are. `/bin/sh`, with a fixed text, is the
 //! parent of the command, and reports its end through a pipe that the command does not get: while

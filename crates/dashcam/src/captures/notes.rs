@@ -1,7 +1,7 @@
 //! Limits that were reached, reported on stderr: one line at first, then at most one a minute with
 //! the count since.
 //!
-//! How it works: code that reaches a limit adds to a loss counter and goes on; `dashcam-keeper`
+//! How it works: code that reaches a limit adds to a loss counter and goes on; `dashcam-capture`
 //! reads the counters about twice a second. So a line costs the program nothing, however often a
 //! limit is reached.
 //!

@@ -1,9 +1,9 @@
-//! The queue of captures: any thread posts a job; `dashcam-keeper` makes it and says how that
+//! The queue of captures: any thread posts a job; `dashcam-capture` makes it and says how that
 //! ended.
 //!
 //! ```text
-//!   snap, the trigger, the control socket > jobs > keeper > file, `made`, the job's `done`
-//!                                  flush_wanted > sampler > flushed, before each copy
+//!  snap, the trigger, the control socket > jobs > dashcam-capture > file, `made`, the job's `done`
+//!                                 flush_wanted > sampler > flushed, before each copy
 //! ```
 //! What it promises: jobs are made in the order in which they came, also those that were posted
 //! just before the sampler left.
@@ -56,9 +56,9 @@ pub(crate) struct Made {
 pub(crate) struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     came: Condvar,
-    /// The sampler has left (or never came): no more jobs will follow, and `dashcam-keeper` may
+    /// The sampler has left (or never came): no more jobs will follow, and `dashcam-capture` may
     /// leave, too. Release and acquire: the sampler's last jobs are in the queue before
-    /// `dashcam-keeper` sees that.
+    /// `dashcam-capture` sees that.
     sampler_left: AtomicBool,
     /// Raised to get the open states into the ring; answered by the sampler in `flushed`.
     flush_wanted: AtomicU64,
@@ -72,11 +72,11 @@ pub(crate) struct Queue {
     last_error: Mutex<String>,
     /// What was said of captures.
     pub verdicts: Mutex<Verdicts>,
-    /// To be dropped by `dashcam-keeper`: that takes the kernel up to 50 ms.
+    /// To be dropped by `dashcam-capture`: that takes the kernel up to 50 ms.
     retired: Mutex<Option<sys::perf::Wakings>>,
 }
 
-/// What `dashcam-keeper` is to do.
+/// What `dashcam-capture` is to do.
 pub(crate) enum Next {
     Job(Job),
     /// None came in time.
@@ -91,7 +91,7 @@ impl Queue {
         self.came.notify_one();
     }
 
-    /// Wakes `dashcam-keeper`: something else is wanted of it.
+    /// Wakes `dashcam-capture`: something else is wanted of it.
     pub(crate) fn notify(&self) {
         self.came.notify_all();
     }
@@ -151,7 +151,7 @@ impl Queue {
             return;
         }
         write();
-        // Release: what was appended is in the ring before `dashcam-keeper` goes on.
+        // Release: what was appended is in the ring before `dashcam-capture` goes on.
         self.flushed.store(wanted, Ordering::Release);
     }
 
@@ -196,7 +196,7 @@ impl Queue {
         lock(&self.last_error).clone()
     }
 
-    /// Gives `dashcam-keeper` something to drop.
+    /// Gives `dashcam-capture` something to drop.
     pub(crate) fn retire(&self, wakings: Option<sys::perf::Wakings>) {
         *lock(&self.retired) = wakings;
     }

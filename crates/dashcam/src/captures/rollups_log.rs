@@ -1,7 +1,7 @@
 //! The log of all requests: how many there were, by name and hour, in a file beside the captures.
 //! Readers of many captures need it to say what these are a sample of.
 //!
-//! How it works: `dashcam-keeper` takes the recorder's counts (`recorder::Rollups`) and appends
+//! How it works: `dashcam-capture` takes the recorder's counts (`recorder::Rollups`) and appends
 //! them as one line of JSON to OUT/SERVICE.rollups.log (`sys::shared_log`). A line has what was
 //! counted since the line before: at each full hour of the wall clock, with each capture, at the
 //! end, and in a process's first hour after 10 s, 20 s, 40 s and so on. docs/rollups.md has the

@@ -52,7 +52,7 @@ fn give_name(config: &Config, mut file: WholeFile, time: &str, number: u64) -> i
 }
 
 /// Names that are tried: a file system that calls each of them taken must not occupy
-/// `dashcam-keeper` for good.
+/// `dashcam-capture` for good.
 const MOST_NAMES: usize = 1000;
 
 /// How a capture's name ends.

@@ -1,4 +1,4 @@
-//! What the sampler and `dashcam-keeper` count of themselves, as `status` and captures report it.
+//! What the sampler and `dashcam-capture` count of themselves, as `status` and captures report it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -38,7 +38,7 @@ pub(crate) fn forget() {
     }
 }
 
-/// Takes a window, on `dashcam-keeper`.
+/// Takes a window, on `dashcam-capture`.
 pub(crate) fn window(window: &Window) {
     if let Some(sink) = SINK.get() {
         sink.window(window);

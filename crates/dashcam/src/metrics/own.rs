@@ -12,7 +12,7 @@
 //!
 //! What it promises: a counter appears in the windows in which it grew, and adds up to what
 //! `status()` says. Nothing is reported while recording is paused; it is in the window after that.
-//! These series are not in the program's bound of series. They cost `dashcam-keeper` some
+//! These series are not in the program's bound of series. They cost `dashcam-capture` some
 //! microseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};

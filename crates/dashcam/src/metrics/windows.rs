@@ -1,8 +1,9 @@
 //! Windows of metrics: one a second, into the black box and to the sinks.
 //!
-//! How it works: `dashcam-keeper` takes the windows: it has nothing else to do but captures, and no
-//! other thread waits for it. It writes a record for each series that something came in for, then
-//! gives the window to the sinks, which are its own: made when it starts, in a forked child anew.
+//! How it works: `dashcam-capture` takes the windows: it has nothing else to do but captures, and
+//! no other thread waits for it. It writes a record for each series that something came in for,
+//! then gives the window to the sinks, which are its own: made when it starts, in a forked child
+//! anew.
 //!
 //! What it promises: each count is in one window. While a capture is being written windows grow
 //! longer, and say so by their times; the last one is taken when recording stops. What is counted
@@ -43,7 +44,7 @@ type Make = Box<dyn Fn() -> Sink + Send + Sync>;
 static MAKERS: [StaticRef<Make>; SINKS] = [const { StaticRef::empty() }; SINKS];
 
 /// Windows asked for and taken, by number. SeqCst with the jobs' condition variable between them is
-/// not needed: a caller that asks notifies, and `dashcam-keeper` reads again within half a second.
+/// not needed: a caller that asks notifies, and `dashcam-capture` reads again within half a second.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// Windows taken, and readings in the last one; for `status`.
@@ -88,7 +89,7 @@ pub(crate) fn json() -> String {
         .finish()
 }
 
-/// What `dashcam-keeper` holds.
+/// What `dashcam-capture` holds.
 pub(crate) struct Windows {
     recording: Arc<Recording>,
     alarms: Arc<Alarms>,
@@ -149,7 +150,7 @@ impl Windows {
     /// Takes a window now.
     pub(crate) fn take(&mut self) {
         let (to_ns, to_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
-        // None: `dashcam-keeper` of an earlier start has not left yet; the next window has it all.
+        // None: `dashcam-capture` of an earlier start has not left yet; the next window has it all.
         let Some(mut readings) = registry().take() else { return };
         READINGS.store(readings.len() as u64, Ordering::Relaxed);
         self.own.add(self.scrapes().0, to_ns.saturating_sub(self.from_ns), &mut readings);

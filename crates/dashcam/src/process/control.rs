@@ -294,7 +294,7 @@ fn stop_now() {
     otlp::stop(Duration::from_secs(2));
     recorder::pause();
     if have_ended {
-        // Requests that ended since `dashcam-keeper` did; it has shown that the folder answers.
+        // Requests that ended since `dashcam-capture` did; it has shown that the folder answers.
         sys::own_table::run("dashcam-end", |_| parts.rollups.end(&parts.recording));
     }
 }

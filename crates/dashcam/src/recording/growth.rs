@@ -1,10 +1,10 @@
 //! The growth of the black box: its memory is taken as records need it.
 //!
 //! How it works: the sampler asks in each pass whether the next step is due (`ring`'s
-//! `Region::is_short`), and when a writer ends its sleep for that. It wakes `dashcam-keeper`, which
-//! takes the step: a MiB, while the next round would overwrite records younger than `keep_ns`. So
-//! the box of a process that records little remains small, and one under load has its full size
-//! within the first round.
+//! `Region::is_short`), and when a writer ends its sleep for that. It wakes `dashcam-capture`,
+//! which takes the step: a MiB, while the next round would overwrite records younger than
+//! `keep_ns`. So the box of a process that records little remains small, and one under load has its
+//! full size within the first round.
 //!
 //! What it promises: the boxes of all processes of this user together take at most a part of the
 //! memory that is available, and of their file system, in which the program may have files of its

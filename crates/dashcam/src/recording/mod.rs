@@ -46,8 +46,8 @@ pub(crate) struct Recording {
     pub growth: Growth,
     /// Why no request has begun.
     pub no_requests: Notice,
-    /// Slow requests when the last capture was made. Written by `dashcam-keeper`. Relaxed: a count,
-    /// which orders nothing.
+    /// Slow requests when the last capture was made. Written by `dashcam-capture`. Relaxed: a
+    /// count, which orders nothing.
     slow_captured: AtomicU64,
     live: Live,
     /// Set once; the threads leave.
@@ -97,7 +97,7 @@ impl Recording {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the black box is due to grow, for which `dashcam-keeper` is to be woken.
+    /// Whether the black box is due to grow, for which `dashcam-capture` is to be woken.
     pub(crate) fn is_short(&self, now_ns: u64) -> bool {
         self.growth.is_due(self.recorder.region(), self.config(), now_ns)
     }

@@ -1,6 +1,6 @@
 //! A process that works and begins no request: nothing of it can be judged, so it is reported.
 //!
-//! How it works: `dashcam-keeper` calls `judge` in each of its rounds, which does something 10 s
+//! How it works: `dashcam-capture` calls `judge` in each of its rounds, which does something 10 s
 //! after the start and once a minute after that, until the first request begins:
 //!
 //! ```text

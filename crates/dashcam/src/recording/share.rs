@@ -3,7 +3,7 @@
 //! How it works: `budget_percent` is of one core. A container may have less than a core, and a
 //! service more workers than there are cores; then a percent of a core for each would be much of
 //! what they have. So the samplers of all workers that serve requests share the budgets of the
-//! CPUs that the process may use. `dashcam-keeper` counts every `EVERY_NS`. A process in which
+//! CPUs that the process may use. `dashcam-capture` counts every `EVERY_NS`. A process in which
 //! requests have begun since the last count sets the time of its box; boxes whose time is of the
 //! last `SERVED` are those of workers that serve.
 //!
@@ -30,7 +30,7 @@ const SERVED: Duration = Duration::from_secs(30);
 pub(crate) struct Share {
     /// Bits of a number between 0 and 1. Relaxed: it orders nothing.
     part: AtomicU64,
-    /// When the next count is due, and requests begun by the last one. Of `dashcam-keeper` alone.
+    /// When the next count is due, and requests begun by the last one. Of `dashcam-capture` alone.
     due_ns: AtomicU64,
     begun: AtomicU64,
 }

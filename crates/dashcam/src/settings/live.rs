@@ -2,8 +2,8 @@
 //!
 //! How it works: the effective settings are a value that is never written to; a change publishes
 //! another one. Readers load a pointer, so no fork can find a lock held. The sampler notices the
-//! new pointer at its next pass, `dashcam-keeper` at its next capture; limits by name are looked up
-//! anew at once.
+//! new pointer at its next pass, `dashcam-capture` at its next capture; limits by name are looked
+//! up anew at once.
 //!
 //! What it promises: all changes of one command hold, or none. A value set here beats the
 //! environment until the process ends, and a forked child starts with it. Old values are left in

@@ -1,5 +1,5 @@
-//! The thread `dashcam-keeper`: writes captures, one at a time, apart from all other threads; takes
-//! the windows of metrics, and memory for the box, between them.
+//! The thread `dashcam-capture`: writes captures, one at a time, apart from all other threads;
+//! takes the windows of metrics, and memory for the box, between them.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -34,8 +34,11 @@ const IDLE: Duration = Duration::from_millis(500);
 const JUDGING: Duration = Duration::from_millis(50);
 /// Between two steps by which the box grows, so that no CPU is busy with its pages for long.
 const GROW: Duration = Duration::from_millis(3);
-/// What `dashcam-keeper` needs.
-pub(crate) struct Keeper {
+/// Its name.
+pub(crate) const NAME: &str = "dashcam-capture";
+
+/// What `dashcam-capture` needs.
+pub(crate) struct CaptureThread {
     pub recording: Arc<Recording>,
     pub queue: Arc<Queue>,
     pub alarms: Arc<Alarms>,
@@ -43,10 +46,10 @@ pub(crate) struct Keeper {
     pub rollups: Arc<RollupsLog>,
 }
 
-/// The life of `dashcam-keeper`.
-pub(crate) fn run(keeper: Keeper) {
-    recorder::name_thread("dashcam-keeper");
-    let Keeper { recording, queue, alarms, mut windows, rollups } = keeper;
+/// The life of `dashcam-capture`.
+pub(crate) fn run(parts: CaptureThread) {
+    recorder::name_thread(NAME);
+    let CaptureThread { recording, queue, alarms, mut windows, rollups } = parts;
     let mut number = 0;
     let (mut explain, mut hooks) = (Explain::default(), Hooks::default());
     let mut log = CapturesLog::default();

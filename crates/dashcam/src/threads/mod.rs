@@ -1,8 +1,8 @@
 //! The threads of ours: which there are, whose descriptors they have, and what a panic in one
 //! leaves.
 
+pub(crate) mod capture_thread;
 pub(crate) mod interpreter;
-pub(crate) mod keeper;
 pub(crate) mod sampler_thread;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::metrics::scrape;
 use crate::metrics::windows::Windows;
 use crate::recording::Recording;
 use crate::running::Running;
-use crate::threads::keeper::Keeper;
+use crate::threads::capture_thread::CaptureThread;
 use crate::triggers::firing::Triggers;
 
 /// Name of the sampler's thread.
@@ -31,7 +31,7 @@ pub(crate) fn start(
     let recording = &parts.recording;
     let mut threads = Vec::new();
     threads.extend(sampler(parts));
-    threads.extend(keeper(parts, before));
+    threads.extend(captures(parts, before));
     if lock(&parts.socket).is_some() {
         let asked = Asked { recording: recording.clone(), queue: parts.queue.clone(), stop };
         let socket = parts.socket.clone();
@@ -58,7 +58,7 @@ fn sampler(parts: &'static Running) -> Option<sys::thread::Quiet> {
     })
 }
 
-/// The sampler ends, or did not begin: `dashcam-keeper` may leave, and whoever waits for clients
+/// The sampler ends, or did not begin: `dashcam-capture` may leave, and whoever waits for clients
 /// stops doing so. Only a thread with the same table can make it: the one that called `stop` is the
 /// host's.
 struct Leaves(&'static Running);
@@ -72,14 +72,14 @@ impl Drop for Leaves {
     }
 }
 
-fn keeper(parts: &'static Running, before: Before) -> Option<sys::thread::Quiet> {
+fn captures(parts: &'static Running, before: Before) -> Option<sys::thread::Quiet> {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, endpoint) = (parts.alarms.clone(), parts.endpoint.clone());
     let rollups = parts.rollups.clone();
-    spawn(&parts.recording, "dashcam-keeper", move || {
+    spawn(&parts.recording, capture_thread::NAME, move || {
         let own = Own::new(recording.clone(), queue.clone(), before);
         let windows = Windows::new(recording.clone(), alarms.clone(), endpoint, own);
-        keeper::run(Keeper { recording, queue, alarms, windows, rollups });
+        capture_thread::run(CaptureThread { recording, queue, alarms, windows, rollups });
         // Where there was no sampler to do it.
         parts.close_listeners();
     })

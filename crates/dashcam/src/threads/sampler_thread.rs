@@ -26,7 +26,7 @@ use crate::triggers::firing::Triggers;
 
 /// Between two turns while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
-/// `dashcam-keeper` has added a step to the box by then.
+/// `dashcam-capture` has added a step to the box by then.
 const STEP_TIME: Duration = Duration::from_millis(2);
 
 /// What `status` says of the sampler's sources before its first pass.
@@ -157,7 +157,7 @@ impl<W: World> Passes<'_, W> {
     }
 
     /// Sleeps until the next pass. A burst of records may need more of the box before: a writer
-    /// that takes one of its last blocks ends the sleep, and `dashcam-keeper` adds a step.
+    /// that takes one of its last blocks ends the sleep, and `dashcam-capture` adds a step.
     fn pause(&self, next_ns: u64) {
         let rest = |now: u64| Duration::from_nanos(next_ns.saturating_sub(now));
         let nap = self.recording.recorder.region().pass_nap();

@@ -59,7 +59,7 @@ impl Alarms {
     }
 }
 
-/// From `dashcam-keeper` to the sampler.
+/// From `dashcam-capture` to the sampler.
 #[derive(Default)]
 pub(crate) struct Excesses {
     /// Something lies in the list. Release and acquire are the list's lock's; here it only spares

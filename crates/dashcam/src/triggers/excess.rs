@@ -1,7 +1,7 @@
-//! Rules about metrics: `dashcam-keeper` gives them every window, the sampler makes captures of
+//! Rules about metrics: `dashcam-capture` gives them every window, the sampler makes captures of
 //! what they say.
 //!
-//! How it works: windows are taken by `dashcam-keeper`, firings are the sampler's; between them
+//! How it works: windows are taken by `dashcam-capture`, firings are the sampler's; between them
 //! lies a list with a flag beside it. A rule that is over says so at every window until a capture
 //! is to be made for it; then it is quiet until it was under its limit once.
 
@@ -12,7 +12,7 @@ use trigger::{Came, MetricRules, MetricWatch};
 use crate::recording::Recording;
 use crate::triggers::alarms::Excesses;
 
-/// The side of `dashcam-keeper`.
+/// The side of `dashcam-capture`.
 pub(crate) struct Judging {
     rules: MetricRules,
     watch: MetricWatch,

@@ -1,4 +1,4 @@
-//! When a capture is made: asks the rules each pass, and posts jobs to `dashcam-keeper`.
+//! When a capture is made: asks the rules each pass, and posts jobs to `dashcam-capture`.
 //!
 //! How it works: what the recorder's mailboxes and counters report, and the requests that are open,
 //! become firings. Firings of a cause captured a short while ago are counted and dropped; the gate
@@ -53,7 +53,7 @@ struct MetricExcess {
     suppressed: bool,
 }
 
-/// What `dashcam-keeper` will say of a capture.
+/// What `dashcam-capture` will say of a capture.
 type Said = Receiver<Result<PathBuf, String>>;
 
 /// A capture on its way to the disk.
@@ -85,7 +85,7 @@ pub(crate) struct Triggers {
     asked: Asked,
     /// Number of the next capture.
     number: u64,
-    /// Those that rules wanted and `dashcam-keeper` has not reported yet.
+    /// Those that rules wanted and `dashcam-capture` has not reported yet.
     making: Vec<Making>,
     /// The capture of the last SIGUSR2.
     signalled: Option<Said>,

@@ -62,7 +62,7 @@ impl Loop {
 const RULES: (&str, &str) = ("on_metric", "depth>100, errors>5");
 const NO_REPEATS: (&str, &str) = ("repeat_after", "0");
 
-/// Reports how a capture ended, in place of `dashcam-keeper`.
+/// Reports how a capture ended, in place of `dashcam-capture`.
 fn end(job: Job, result: Result<PathBuf, String>) {
     let _ = job.done.map(|done| done.send(result));
 }

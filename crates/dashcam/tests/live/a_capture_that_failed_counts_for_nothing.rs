@@ -35,7 +35,7 @@ fn a_failed_write_and_many_signals_at_once() {
         captures() == 1
     });
 
-    // Jobs that occupy `dashcam-keeper` while signals come.
+    // Jobs that occupy `dashcam-capture` while signals come.
     std::thread::scope(|scope| {
         for _ in 0..30 {
             scope.spawn(|| dashcam::snap("busy").expect("written"));

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!  host's threads > box ....> scan > choose > gather > queue > HTTP
-//!                    keeper > windows of metrics > series ^
+//!           dashcam-capture > windows of metrics > series ^
 //! ```
 //! What it promises: a thread that records pays nothing for it, and never waits for the network:
 //! the decision falls when the request is over (tail sampling), and its records are in the box
@@ -127,7 +127,7 @@ pub(crate) fn start(recording: &Recording) {
     }
 }
 
-/// Takes a window, on `dashcam-keeper`.
+/// Takes a window, on `dashcam-capture`.
 pub(crate) fn window(window: &Window) {
     if let Some(live) = LIVE.get() {
         live.window(window);
