@@ -149,6 +149,25 @@ def test_values_are_not_converted_while_off_and_interrupts_pass(bench: Bench) ->
     assert result.returncode == 0, result.stderr
 
 
+def test_a_name_of_a_type_of_the_programs_is_not_kept_and_not_asked(bench: Bench) -> None:
+    found, _ = run(bench, """
+import dashcam, weakref
+from dashcam import _native as native
+dashcam.start()
+class Name(str):
+    def __hash__(self): asked.append("hash"); return 1
+    def __eq__(self, other): asked.append("eq"); return True
+kept, asked = [], []
+for text in ("one", "two"):
+    name = Name(text)
+    kept.append(weakref.ref(name))
+    native.request_end(native.request_begin(name), False)
+del name
+assert asked == [] and [one() for one in kept] == [None, None], (asked, kept)
+""" + END)
+    assert {"one", "two"} <= set(found), found
+
+
 def test_calls_that_are_wrong_in_themselves_say_so(bench: Bench) -> None:
     result = bench.python("""
         import copy, dashcam
