@@ -74,6 +74,69 @@ pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::P
     }
 }
 
+/// A method without arguments, which CPython counts.
+pub fn method_alone(
+    name: &'static CStr,
+    function: ffi::PyCFunction,
+    doc: &'static CStr,
+) -> ffi::PyMethodDef {
+    method_of(name, function, ffi::METH_NOARGS, doc)
+}
+
+/// A method with one argument.
+pub fn method_of_one(
+    name: &'static CStr,
+    function: ffi::PyCFunction,
+    doc: &'static CStr,
+) -> ffi::PyMethodDef {
+    method_of(name, function, ffi::METH_O, doc)
+}
+
+fn method_of(
+    name: &'static CStr,
+    function: ffi::PyCFunction,
+    ml_flags: c_int,
+    doc: &'static CStr,
+) -> ffi::PyMethodDef {
+    let ml_meth = ffi::PyMethodDefPointer { PyCFunction: function };
+    ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth, ml_flags, ml_doc: doc.as_ptr() }
+}
+
+/// A callable and the arguments for it, as a function gets them that is called in its place.
+#[derive(Clone, Copy)]
+pub struct Forwarded {
+    pub callable: *mut ffi::PyObject,
+    pub first: *const *mut ffi::PyObject,
+    /// Positional ones.
+    pub count: usize,
+    /// The names of those behind them; NULL for none.
+    pub keywords: *mut ffi::PyObject,
+}
+
+impl Forwarded {
+    /// None: not even a callable.
+    ///
+    /// Safety: the arguments of a call with METH_FASTCALL and METH_KEYWORDS.
+    pub unsafe fn of(
+        args: *const *mut ffi::PyObject,
+        count: ffi::Py_ssize_t,
+        keywords: *mut ffi::PyObject,
+    ) -> Option<Forwarded> {
+        let count = usize::try_from(count).ok()?.checked_sub(1)?;
+        // SAFETY: promised by the caller; there is a first one, and `first` is at most behind all.
+        unsafe { Some(Forwarded { callable: *args, first: args.add(1), count, keywords }) }
+    }
+
+    /// The call that was meant.
+    ///
+    /// Safety: the GIL is held, inside of that call.
+    pub unsafe fn call(self) -> *mut ffi::PyObject {
+        let Forwarded { callable, first, count, keywords } = self;
+        // SAFETY: promised by the caller, who holds the callable and its arguments.
+        unsafe { ffi::PyObject_Vectorcall(callable, first, count as _, keywords) }
+    }
+}
+
 /// Methods in the form that CPython keeps for ever, with an empty entry at the end.
 pub fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
     methods.push(ffi::PyMethodDef::zeroed());

@@ -15,7 +15,7 @@ use std::os::raw::{c_int, c_void};
 
 use pyo3::ffi;
 
-use crate::call::{leaked, method};
+use crate::call::{leaked, method_alone};
 use crate::types::slot;
 
 /// An object that represents another.
@@ -31,7 +31,7 @@ pub(crate) trait Disguise: 'static {
 
 /// The slots, together with `methods`.
 pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
-    methods.push(method(c"__dir__", dir::<D>, c"As of the represented object."));
+    methods.push(method_alone(c"__dir__", dir::<D>, c"As of the represented object."));
     let mut slots = answers::<D>();
     slots.extend([
         slot(ffi::Py_tp_methods, leaked(methods).cast()),
@@ -177,9 +177,7 @@ unsafe extern "C" fn compare<D: Disguise>(
 
 pub(crate) unsafe extern "C" fn dir<D: Disguise>(
     object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
-    _count: ffi::Py_ssize_t,
-    _keywords: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: as `get`.
     unsafe { ffi::PyObject_Dir(D::original(object)) }

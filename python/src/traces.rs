@@ -118,8 +118,7 @@ pub fn request_ends_as(
     let Some(recorder) = recorder::current().filter(|_| request != 0) else { return Ok(()) };
     let ids = who.ids(recorder, request, sys::clock::now_ns(), false);
     with_dict(recorder, attributes, |list| recorder::traces::record(&ids, list))?;
-    put_events(recorder, request, events)?;
-    put_links(recorder, request, who.span, links)
+    put_beside(recorder, request, who.span, (events, links))
 }
 
 /// An open span, kept by its owner until it ends.
@@ -173,8 +172,7 @@ pub fn span_close(
             recorder::span_at(id, times, open.request, error, list);
         })?;
         recorder::traces::record(&who.ids(recorder, open.request, open.begin_ns, true), &[]);
-        put_events(recorder, open.request, events)?;
-        put_links(recorder, open.request, who.span, links)?;
+        put_beside(recorder, open.request, who.span, (events, links))?;
     }
     recorder::end_span(open.place, open.begin_ns);
     Ok(())
@@ -187,6 +185,17 @@ impl OpenSpan {
     fn derived_id(&self) -> u64 {
         recorder::current().map_or(0, |r| format::ids::span(r.ids_seed(), self.tid, self.begin_ns))
     }
+}
+
+/// The events and the links of a span, or of a request that one represents.
+fn put_beside(
+    recorder: &recorder::Recorder,
+    request: u64,
+    span: u64,
+    (events, links): (&Bound<'_, PyList>, &Bound<'_, PyList>),
+) -> PyResult<()> {
+    put_events(recorder, request, events)?;
+    put_links(recorder, request, span, links)
 }
 
 /// (name, ns ago, attributes) each.

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::call::wrong_call;
-
 /// A type of ours. Relaxed: it is set while the module is imported, before any other thread can
 /// reach a function of the module.
 pub struct Class(AtomicPtr<ffi::PyTypeObject>);
@@ -109,11 +107,15 @@ pub fn rename(
     }
 }
 
+/// In CPython's words.
 unsafe extern "C" fn no_new(
-    _class: *mut ffi::PyTypeObject,
+    class: *mut ffi::PyTypeObject,
     _args: *mut ffi::PyObject,
     _keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL.
-    unsafe { wrong_call(c"made by dashcam.span() and dashcam.request() only") }
+    // SAFETY: called by CPython with the GIL and the type, whose name is a C string.
+    unsafe {
+        let text = c"cannot create '%.100s' instances";
+        ffi::PyErr_Format(ffi::PyExc_TypeError, text.as_ptr(), (*class).tp_name)
+    }
 }

@@ -209,6 +209,18 @@ def test_a_hook_may_give_other_arguments_and_another_result(bench: Bench) -> Non
     """)
 
 
+def test_its_own_methods_count_their_arguments(bench: Bench) -> None:
+    run(bench, """
+    hook_all()
+    for wrong in (lambda: this.module_level.__reduce_ex__(), lambda: this.module_level.__reduce_ex__(2, 3),
+                  lambda: type(this.module_level).__dir__(this.module_level, 1)):
+        try: wrong()
+        except TypeError: continue
+        raise AssertionError(wrong)
+    assert this.module_level.__reduce_ex__(2) == "module_level"
+    """)
+
+
 def test_other_objects_are_not_hooked(bench: Bench) -> None:
     run(bench, """
     class Odd:

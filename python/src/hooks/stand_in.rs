@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 
 use super::actions::{Hook, Part};
 use super::calling::{Arguments, Original, PyMethod_New};
-use crate::call::method;
+use crate::call::method_of_one;
 use crate::disguise::{slots, Disguise};
 use crate::kept::word;
 use crate::life::{self, Head, Life};
@@ -145,9 +145,7 @@ unsafe extern "C" fn bind(
 /// `__reduce_ex__`: by its name.
 unsafe extern "C" fn reduce(
     object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
-    _count: ffi::Py_ssize_t,
-    _keywords: *mut ffi::PyObject,
+    _protocol: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `StandIn`.
     unsafe {
@@ -158,7 +156,7 @@ unsafe extern "C" fn reduce(
 
 /// Makes both types.
 pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
-    let common = || slots::<StandIn>(vec![method(c"__reduce_ex__", reduce, c"Its name.")]);
+    let common = || slots::<StandIn>(vec![method_of_one(c"__reduce_ex__", reduce, c"Its name.")]);
     let make = life::class::<StandIn>;
     PLAIN.set(make(py, null_mut(), c"dashcam._native.Plain", 0, common())?);
     let mut binding = common();

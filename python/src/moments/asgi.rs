@@ -27,7 +27,7 @@
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -38,11 +38,10 @@ use super::arrivals::{begin_asgi, item};
 use super::awaited::{pass, pass_lazily, Role};
 use super::request;
 use super::sender::Sender;
-use crate::call::{quietly, wrong_call, Definition};
-use crate::interrupts::unless_it_interrupts;
+use crate::call::{quietly, wrong_call, Definition, Forwarded};
 use crate::kept::word;
 use crate::made;
-use crate::notice::note;
+use crate::notice::Faults;
 use crate::process::recording;
 
 /// `around(original, application)` of a server's `run_asgi`, which is called where the request is
@@ -58,39 +57,28 @@ pub(super) unsafe extern "C" fn run(
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and `count` arguments, which the caller holds.
     unsafe {
-        if count < 1 {
+        let Some(meant) = Forwarded::of(args, count, keywords) else {
             return wrong_call(c"asgi_run() takes a bound method and its arguments");
-        }
+        };
         let py = Python::assume_attached();
-        let (original, rest) = (*args, count as usize - 1);
-        let plain = || ffi::PyObject_Vectorcall(original, args.add(1), rest as _, keywords);
-        if rest != 1 || !keywords.is_null() || recording(py).is_none() {
-            return plain();
+        if meant.count != 1 || !keywords.is_null() || recording(py).is_none() {
+            return meant.call();
         }
-        let original_ref = Bound::from_borrowed_ptr(py, original);
-        let application = Bound::from_borrowed_ptr(py, *args.add(1));
-        let served = match quietly(Ok(None), || of_cycle(&original_ref, &application)) {
-            Ok(Some(served)) => served,
-            Ok(None) => return plain(),
-            Err(error) => match unless_it_interrupts(py, error) {
-                Ok(error) => {
-                    complain(py, &error);
-                    return plain();
-                }
-                Err(()) => return null_mut(),
-            },
+        let original = Bound::from_borrowed_ptr(py, meant.callable);
+        let application = Bound::from_borrowed_ptr(py, *meant.first);
+        static FAULTS: Faults = Faults::new();
+        let served = quietly(Ok(None), || of_cycle(&original, &application));
+        let served = match FAULTS.or_note(py, served, || "run_asgi".to_owned()) {
+            Ok(Some(Some(served))) => served,
+            Ok(_) => return meant.call(),
+            Err(error) => {
+                error.restore(py);
+                return null_mut();
+            }
         };
         let given = [null_mut(), served.as_ptr()];
         let flagged = 1 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        ffi::PyObject_Vectorcall(original, given.as_ptr().add(1), flagged as _, null_mut())
-    }
-}
-
-#[cold]
-fn complain(py: Python<'_>, error: &PyErr) {
-    static COMPLAINED: AtomicBool = AtomicBool::new(false);
-    if !COMPLAINED.swap(true, Ordering::Relaxed) {
-        note(py, &format!("run_asgi is not as expected, its requests are not recorded: {error}"));
+        ffi::PyObject_Vectorcall(meant.callable, given.as_ptr().add(1), flagged as _, null_mut())
     }
 }
 
@@ -205,29 +193,30 @@ pub(super) unsafe extern "C" fn call_application(
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and `count` arguments, which the caller holds.
     unsafe {
-        if count < 1 {
+        let Some(meant) = Forwarded::of(args, count, keywords) else {
             return wrong_call(c"asgi_call() takes an application and its arguments");
-        }
+        };
         let py = Python::assume_attached();
         let named = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
         let given = std::slice::from_raw_parts(args, (count + named) as usize);
-        let plain =
-            || ffi::PyObject_Vectorcall(given[0], args.add(1), count as usize - 1, keywords);
-        let Some((scope, send)) = scope_and_send(count as usize, keywords) else { return plain() };
+        let Some((scope, send)) = scope_and_send(count as usize, keywords) else {
+            return meant.call();
+        };
         if !quietly(false, || begins(py, given[scope])) {
-            return plain();
+            return meant.call();
         }
         let sender = Sender::new(0, given[send], Some(call));
         if sender.is_null() {
             ffi::PyErr_Clear();
-            return plain();
+            return meant.call();
         }
         // The place in front is for a callable that puts its `self` there.
         let mut own = vec![null_mut()];
         own.extend_from_slice(&given[1..]);
         own[send] = sender.cast();
-        let flagged = (count as usize - 1) | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        let made = ffi::PyObject_Vectorcall(given[0], own.as_ptr().add(1), flagged as _, keywords);
+        let flagged = meant.count | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let made =
+            ffi::PyObject_Vectorcall(meant.callable, own.as_ptr().add(1), flagged as _, keywords);
         if made.is_null() {
             ffi::Py_DECREF(sender.cast());
             return null_mut();

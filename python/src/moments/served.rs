@@ -19,7 +19,6 @@
 
 use std::borrow::Cow;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyConnectionError, PyStopIteration, PyTypeError};
 use pyo3::ffi;
@@ -31,9 +30,8 @@ use super::{arrivals, request};
 use crate::aside::error_name;
 use crate::aside::fetched;
 use crate::call::{function_of, method, quietly, wrong_call};
-use crate::interrupts::unless_it_interrupts;
 use crate::kept::word;
-use crate::notice::note;
+use crate::notice::Faults;
 use crate::process::recording;
 use crate::{made, names};
 
@@ -47,8 +45,7 @@ extern "C" {
 struct Serving {
     asked: Asking,
     failure: Option<Py<PyAny>>,
-    /// A fault of ours went into `status()`. Relaxed: one notice too many does no harm.
-    complained: AtomicBool,
+    faults: Faults,
 }
 
 /// Where the parts of a request are.
@@ -91,7 +88,7 @@ pub fn serving<'py>(
         }),
         Err(_) => Asking::Function(asked.unbind()),
     };
-    let state = Bound::new(py, Serving { asked, failure, complained: AtomicBool::new(false) })?;
+    let state = Bound::new(py, Serving { asked, failure, faults: Faults::new() })?;
     function_of(state.into_any(), method(c"serving", serve, c"Serves a request."))
 }
 
@@ -133,7 +130,7 @@ unsafe extern "C" fn serve(
         let server = Bound::from_borrowed_ptr(py, PyMethod_Self(original));
         let rest = std::slice::from_raw_parts(args.add(1), rest);
         let begun = quietly(Ok(0), || serving.begin(&server, rest));
-        let id = match serving.or_note(py, &server, begun) {
+        let id = match serving.or_note(&server, begun) {
             Ok(id) => id.unwrap_or(0),
             Err(error) => {
                 error.restore(py);
@@ -204,7 +201,7 @@ impl Serving {
             return result;
         };
         let failed = failure.bind(py).call1((server,)).and_then(|failed| failed.is_truthy());
-        let failed = self.or_note(py, server, failed);
+        let failed = self.or_note(server, failed);
         let is_failed = failed.as_ref().is_ok_and(|failed| failed.unwrap_or(false));
         quietly((), || request::end(py, id, is_failed, ""));
         match failed {
@@ -218,24 +215,12 @@ impl Serving {
         }
     }
 
-    /// The result, None for a fault of ours. Err: an exception that interrupts the program.
-    fn or_note<T>(
-        &self,
-        py: Python<'_>,
-        server: &Bound<'_, PyAny>,
-        found: PyResult<T>,
-    ) -> PyResult<Option<T>> {
-        let error = match found {
-            Ok(found) => return Ok(Some(found)),
-            Err(error) => unless_it_interrupts(py, error).map_err(|()| fetched(py))?,
-        };
-        if !self.complained.swap(true, Ordering::Relaxed) {
+    /// As `Faults::or_note`.
+    fn or_note<T>(&self, server: &Bound<'_, PyAny>, found: PyResult<T>) -> PyResult<Option<T>> {
+        self.faults.or_note(server.py(), found, || {
             let name = server.get_type().fully_qualified_name();
-            let name = name.map_or_else(|_| "a server".to_owned(), |name| name.to_string());
-            let text = format!("{name} is not as expected, its requests are not recorded: {error}");
-            note(py, &text);
-        }
-        Ok(None)
+            name.map_or_else(|_| "a server".to_owned(), |name| name.to_string())
+        })
     }
 }
 

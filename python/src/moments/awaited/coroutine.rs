@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use super::methods::{self, Given, Method, Stepped};
 use super::passing::{Passing, COROUTINE};
 use super::steps::{as_method, sent, thrown_all, ITERABLE_COROUTINE};
-use crate::call::{leaked, method, wrong_call, Fast};
+use crate::call::{leaked, method, method_alone, wrong_call, Fast};
 use crate::disguise::is_one_of;
 use crate::kept::word;
 use crate::life::class;
@@ -107,12 +107,7 @@ impl Stepped for OfCoroutine {
 }
 
 /// `__sizeof__()`.
-unsafe extern "C" fn size(
-    object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
-    _count: ffi::Py_ssize_t,
-    _keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
+unsafe extern "C" fn size(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing` around a coroutine.
     unsafe {
         let coroutine = (*object.cast::<Passing>()).inner;
@@ -183,11 +178,11 @@ fn documented(name: &CStr, method: &Bound<'_, PyAny>) -> PyResult<CString> {
 pub(super) fn make_type(
     py: Python<'_>,
     base: *mut ffi::PyTypeObject,
-    wrapped: Fast,
+    wrapped: ffi::PyCFunction,
 ) -> PyResult<()> {
     let mut methods = steps(py)?;
-    methods.push(method(c"__sizeof__", size, c"The coroutine's."));
-    let mut wrapping = method(c"__await__", wrapped, c"As a coroutine's.");
+    methods.push(method_alone(c"__sizeof__", size, c"The coroutine's."));
+    let mut wrapping = method_alone(c"__await__", wrapped, c"As a coroutine's.");
     // Beside the slot, which is for `await`.
     wrapping.ml_flags |= ffi::METH_COEXIST;
     methods.push(wrapping);

@@ -19,7 +19,7 @@ use pyo3::types::{PyType, PyWeakrefMethods, PyWeakrefReference};
 use sys::cell::StaticRef;
 
 use super::methods::Method;
-use crate::call::{leaked, method, quietly, Fast};
+use crate::call::{leaked, method, method_alone, quietly, Fast};
 use crate::disguise::{answers, dir, Disguise};
 use crate::kept::word;
 use crate::life::{self, Life};
@@ -131,7 +131,7 @@ fn make<P: Part>(theirs: &Bound<'_, PyType>) -> PyResult<*mut ffi::PyTypeObject>
     let (module, name): (String, String) =
         (theirs.getattr("__module__")?.extract()?, theirs.name()?.extract()?);
     let kept = |text: String| Ok::<_, PyErr>(&*Box::leak(CString::new(text)?.into_boxed_c_str()));
-    let mut methods = vec![method(c"__dir__", dir::<P>, c"As of the represented object.")];
+    let mut methods = vec![method_alone(c"__dir__", dir::<P>, c"As of the represented object.")];
     for (step, function) in P::methods() {
         if has(theirs, step.name()) {
             methods.push(method(step.name(), function, c"The represented object's."));

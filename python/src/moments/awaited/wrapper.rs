@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::coroutine::{self, OfCoroutine};
+use super::coroutine::{self, itself, OfCoroutine};
 use super::kinds::derive_from;
 use super::methods::{self, called, Given, Method, Stepped};
 use super::passing::Passing;
@@ -44,9 +44,7 @@ unsafe impl Life for Wrapper {
 /// `__await__()`.
 unsafe extern "C" fn wrapped(
     object: *mut ffi::PyObject,
-    _args: *const *mut ffi::PyObject,
-    _count: ffi::Py_ssize_t,
-    _keywords: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`; the type is that of a `Wrapper`.
     unsafe {
@@ -64,12 +62,6 @@ unsafe extern "C" fn wrapped(
 unsafe fn passing(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: promised by the caller; the field is set once.
     unsafe { (*object.cast::<Wrapper>()).passing }
-}
-
-unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a live object.
-    unsafe { ffi::Py_INCREF(object) };
-    object
 }
 
 unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
