@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use analysis::readable::{counted, thousands};
 use diagnosis::Diagnosis;
 use serde_json::{json, Value};
 use trigger::Rules;
@@ -61,9 +62,9 @@ fn text(difference: &Difference<'_>, ranked: &[String]) -> String {
     let mut out = format!(
         "Against {} ({}, {} of {} slow):\n",
         a.path,
-        diagnosis::counted(a.files.len(), "capture"),
-        diagnosis::thousands(a.slow()),
-        diagnosis::counted(a.requests() as usize, "request"),
+        counted(a.files.len(), "capture"),
+        thousands(a.slow()),
+        counted(a.requests() as usize, "request"),
     );
     for (at, fingerprint) in ranked.iter().enumerate() {
         if let Some(row) = difference.causes.iter().find(|row| row.fingerprint == fingerprint) {

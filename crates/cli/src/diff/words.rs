@@ -3,7 +3,8 @@
 //! What it promises: one screen. Lists are bounded, and what is left out is counted; the worse
 //! rows are never left out before the others.
 
-use diagnosis::{counted, ms_text, thousands, Cause, Place};
+use analysis::readable::{counted, ms_text, thousands};
+use diagnosis::{Cause, Place};
 
 use super::compare::{CauseRow, Difference, Doubt, Kind, NameRow};
 use super::side::{Found, Side};

@@ -4,10 +4,11 @@
 use crate::made;
 
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text};
+use diagnosis::diagnose;
 use format::record::flag;
 use format::wait::WaitKind::{Accept, Futex, SocketRead};
 use made::{also_seen, stack, BEGIN, MS};
+use report::to_text;
 
 /// The thread of the slow request, the one that accepts, and one with another request.
 const OWN: u32 = 7;

@@ -4,11 +4,12 @@
 use crate::made;
 
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Diagnosis};
+use diagnosis::{diagnose, Diagnosis};
 use format::record::flag;
 use format::wait::HolderSource;
 use format::wait::WaitKind::{Futex, Gil, Running, Sleep};
 use made::{also_seen, seen, stack, stack_on, BEGIN, MS};
+use report::to_text;
 
 /// The thread of the slow request, and two others.
 const OWN: u32 = 7;

@@ -4,10 +4,11 @@
 use crate::made;
 
 use capture::read::Capture;
-use diagnosis::{diagnose, to_text, Finding};
+use diagnosis::{diagnose, Finding};
 use format::suspension::Suspension;
 use format::wait::{AwaitKind, WaitKind};
 use made::{also_seen, awaited, off, seen, stack, BEGIN, MS};
+use report::to_text;
 
 const PARKED: u32 = 7;
 const KEPT: u32 = 8;
