@@ -1,12 +1,17 @@
-//! Reading the black box that a killed process left behind, and making a capture of it.
+//! Reading the black box that a killed process left behind, and making a capture of it; and what a
+//! running one wrote last (`DeadRegion::since`).
 //!
 //! How it works: the region file is what `ring` mapped: every record whose head word was stored is
 //! in it. No process writes to it any more, so a plain copy is consistent; a block with an invalid
 //! head is left out.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 
-use format::block::{pack_pair, unpack_pair, Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
+use format::block::{
+    pack_pair, unpack_pair, Head, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS,
+};
 use format::json::Object;
 use format::region::{
     losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, OPEN_CHANGING, OPEN_HEAD_WORDS,
@@ -36,6 +41,35 @@ impl DeadRegion {
             return Err(ReadError::NotABox(start));
         }
         Ok(DeadRegion { layout: Layout::of(bytes.len()), words })
+    }
+
+    /// What a running process has written since `since_ns`, in at most `blocks_max` blocks, the
+    /// newest: the other blocks are empty here. Costs the process nothing.
+    ///
+    /// A block may be taken for new content while it is read; then its generation has changed, and
+    /// it is left out. Words that its head counts are not written again, and tables only grow, so
+    /// they are read behind the blocks.
+    pub fn since(file: &File, since_ns: u64, blocks_max: usize) -> Result<DeadRegion, ReadError> {
+        let mut first = [0; 2];
+        read_words(file, 0, &mut first)?;
+        let bytes = first[word::BYTES] as usize;
+        if first[word::MAGIC] != MAGIC || !(MIN_BYTES..=MAX_BYTES).contains(&bytes) {
+            return Err(ReadError::NotABox(format!("{:x}", first[word::MAGIC])));
+        }
+        let layout = Layout::of(bytes);
+        // Pages that nothing is written to take no memory.
+        let mut words = vec![0; bytes / 8];
+        for at in newest_blocks(file, &layout, since_ns, blocks_max)? {
+            let block = &mut words[at..at + BLOCK_WORDS];
+            read_words(file, at, block)?;
+            let mut again = [0];
+            read_words(file, at + HEAD, &mut again)?;
+            if Head::unpack(again[0]).generation != Head::unpack(block[HEAD]).generation {
+                block.fill(0);
+            }
+        }
+        read_words(file, 0, &mut words[..layout.open])?;
+        Ok(DeadRegion { words, layout })
     }
 
     /// Process that recorded here.
@@ -141,6 +175,37 @@ impl DeadRegion {
         let used = blocks.filter(|b| Head::unpack(b[HEAD]).used() > HEADER_WORDS);
         used.map(newest_in_block).max().unwrap_or(self.words[word::START_NS])
     }
+}
+
+fn read_words(file: &File, at: usize, words: &mut [u64]) -> Result<(), ReadError> {
+    let mut bytes = vec![0; words.len() * 8];
+    file.read_exact_at(&mut bytes, at as u64 * 8).map_err(ReadError::Broken)?;
+    let read = bytes.chunks_exact(8).map(|b| b.try_into().map(u64::from_le_bytes));
+    words.iter_mut().zip(read).for_each(|(word, read)| *word = read.unwrap_or_default());
+    Ok(())
+}
+
+/// Where blocks begin whose content reaches beyond `since_ns`.
+fn newest_blocks(
+    file: &File,
+    layout: &Layout,
+    since_ns: u64,
+    blocks_max: usize,
+) -> Result<Vec<usize>, ReadError> {
+    let mut found = Vec::new();
+    for number in 0..layout.block_count {
+        let at = layout.blocks + number * BLOCK_WORDS;
+        let mut header = [0; HEADER_WORDS];
+        read_words(file, at, &mut header)?;
+        let is_open = header[CLOSED_NS] == 0;
+        let is_used = Head::unpack(header[HEAD]).used() > HEADER_WORDS;
+        if is_used && (is_open || header[CLOSED_NS] >= since_ns) {
+            found.push((header[FIRST_NS], at));
+        }
+    }
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.truncate(blocks_max);
+    Ok(found.into_iter().map(|(_, at)| at).collect())
 }
 
 fn newest_in_block(block: &[u64]) -> u64 {

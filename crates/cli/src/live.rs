@@ -295,6 +295,11 @@ pub fn socket_of(pid: u32) -> Option<PathBuf> {
     sockets_of(pid).into_iter().find(known)
 }
 
+/// Whether a process of this number runs, recorded or not; a service was found before.
+pub fn is_there(word: &str) -> bool {
+    word.parse::<u32>().map_or(true, |pid| Path::new(&format!("/proc/{pid}")).exists())
+}
+
 /// The answer to a request; else why there is none.
 pub fn answer_of(path: &Path, line: &str, patience: Duration) -> Result<Value, String> {
     ask(path, line, patience).map_err(|why| why.to_string())

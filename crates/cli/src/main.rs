@@ -45,6 +45,7 @@ mod sql;
 mod status_text;
 mod terminal;
 mod tls;
+mod top;
 mod view;
 mod why;
 
@@ -274,6 +275,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What a recorded process does, live: requests by name, open ones, threads, CPU, the verdict
+    ///
+    /// Ends at `q` and Enter, or Ctrl-C. Without a terminal, lines every second.
+    Top {
+        /// Its process id, or the name of a service, as in `dashcam ps`.
+        #[arg(value_name = "PID|SERVICE")]
+        process: String,
+        /// Once, instead of every second.
+        #[arg(long)]
+        once: bool,
+        /// Print JSON, an object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
     Set {
         /// Its process id, or the name of a service, as in `dashcam ps`.
@@ -420,6 +435,7 @@ fn carry_out(command: Command) -> ExitCode {
         Command::Ps { json } => live::ps(json),
         Command::Status { process, json } => live::status(&process, json),
         Command::Dump { process, json } => dump::dump(&process, json),
+        Command::Top { process, once, json } => top::top(&process, top::Form { json, once }),
         Command::Snap { process, reason } => live::snap(&process, reason.as_deref()),
         Command::Set { process, settings } => live::set(&process, &settings),
         Command::Alert { file, slack, pagerduty, dry_run } => {

@@ -11,6 +11,7 @@ const WIDEST: usize = 110;
 const LEAST: usize = 30;
 /// Without a size of its own.
 const USUAL: usize = 80;
+const USUAL_ROWS: usize = 24;
 
 /// What stdout is like, if it is a terminal. Colours follow NO_COLOR, CLICOLOR and TERM.
 pub fn terminal() -> Option<Screen> {
@@ -21,6 +22,11 @@ pub fn terminal() -> Option<Screen> {
             .min(WIDEST),
         colour: AutoStream::choice(&stdout) != ColorChoice::Never,
     })
+}
+
+/// Lines of the terminal.
+pub fn rows() -> usize {
+    terminal_size::terminal_size().map_or(USUAL_ROWS, |(_, h)| usize::from(h.0))
 }
 
 /// The lines of a text; at a terminal wrapped at its width, with what a line is indented by kept.
