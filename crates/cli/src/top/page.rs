@@ -2,7 +2,7 @@
 //!
 //! What it promises: at most as many lines as there is room for; what is left out is counted.
 
-use diagnosis::{counted, ms_text, thousands};
+use analysis::readable::{counted, ms_text, thousands};
 
 use super::watched::{Open, Seen, ThreadSeen};
 use crate::columns::{columns, cut, plain};
