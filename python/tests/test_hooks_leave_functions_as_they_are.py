@@ -217,7 +217,8 @@ def test_its_own_methods_count_their_arguments(bench: Bench) -> None:
         try: wrong()
         except TypeError: continue
         raise AssertionError(wrong)
-    assert this.module_level.__reduce_ex__(2) == "module_level"
+    # Of the other versions the function itself is hooked, which pickle knows by its type.
+    if sys.version_info[:2] == (3, 11): assert this.module_level.__reduce_ex__(2) == "module_level"
     """)
 
 
