@@ -2,8 +2,9 @@
 //! running one wrote last (`DeadRegion::since`).
 //!
 //! How it works: the region file is what `ring` mapped: every record whose head word was stored is
-//! in it. No process writes to it any more, so a plain copy is consistent; a block with an invalid
-//! head is left out.
+//! in it. No process writes to a dead one any more, so a plain copy is consistent; a block with an
+//! invalid head is left out. Of a running one each block is read with its generation before and
+//! behind it.
 
 use std::fs::File;
 use std::io::{self, Write};

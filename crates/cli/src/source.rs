@@ -24,6 +24,9 @@ const FILE_MAX: u64 = 4 << 20;
 const AROUND: u32 = 2;
 /// O_NONBLOCK of Linux: opening a pipe without a writer does not block.
 const O_NONBLOCK: i32 = 0o4000;
+/// A process may have begun so much later than the kernel says: a script is often written just
+/// before it is started.
+const TICK_NS: u64 = 10_000_000;
 
 /// Keeps the source of a verdict's places in its capture, unless the service's setting refuses it
 /// or the capture has it.
@@ -106,7 +109,7 @@ fn written_epoch_ns(metadata: &Metadata) -> u64 {
 /// When the process began, or recording if the process is gone. Recording may have begun later
 /// (`dashcam attach`), when the code was loaded already.
 fn began_epoch_ns(meta: &Meta) -> u64 {
-    let began = sys::processes::began_epoch_ns(meta.pid).unwrap_or(u64::MAX);
+    let began = sys::processes::began_epoch_ns(meta.pid).map_or(u64::MAX, |ns| ns + TICK_NS);
     began.min(meta.start_epoch_ns)
 }
 

@@ -151,7 +151,7 @@ const TOOLS: [Tool; 10] = [
     Tool {
         name: "dump",
         title: "What a process does now",
-        about: "The stack of every thread and task, open requests, locks and who holds them. Read \
+        about: "The stack of every thread and task, open requests, locks and their holders. Read \
                 without stopping the process.",
         words: &["dump"],
         arguments: &[PROCESS],

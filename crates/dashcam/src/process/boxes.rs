@@ -8,7 +8,7 @@
 //!
 //! Containers may share the folder, or have the one of before: process 1 finds a box of process 1.
 //! So a process holds its box (`sys::held`), and one that nobody holds is dead if it is older
-//! than the process of its number.
+//! than the process of its number (docs/decisions/0057).
 
 use std::fs::Metadata;
 use std::os::fd::IntoRawFd;

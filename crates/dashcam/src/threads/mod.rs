@@ -58,9 +58,9 @@ fn sampler(parts: &'static Running) -> Option<sys::thread::Quiet> {
     })
 }
 
-/// The sampler ends, or did not begin: `dashcam-capture` may leave, and whoever waits for clients
-/// stops doing so. Only a thread with the same table can make it: the one that called `stop` is the
-/// host's.
+/// The sampler ends, or did not begin: `dashcam-capture` may leave, and the thread that waits for
+/// clients stops doing so. Only a thread with the same table can make it: the one that called
+/// `stop` is the host's.
 struct Leaves(&'static Running);
 
 impl Drop for Leaves {

@@ -52,7 +52,7 @@ pub fn name(pid: u32) -> String {
     })
 }
 
-/// When a process began, by the clock of the day; 10 ms exact. None: there is none of that number,
+/// When a process began, by the clock of the day, rounded down to 10 ms. None: there is none of that number,
 /// or it is hidden. It holds over an exec.
 pub fn began_epoch_ns(pid: u32) -> Option<u64> {
     let stat = String::from_utf8_lossy(&first_bytes(&format!("/proc/{pid}/stat"))).into_owned();

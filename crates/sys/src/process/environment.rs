@@ -66,7 +66,7 @@ pub fn add(variables: &[(Vec<u8>, Vec<u8>)]) -> bool {
     table.extend(texts.into_iter().map(CString::into_raw));
     table.push(std::ptr::null_mut());
     let new = Box::leak(table.into_boxed_slice()).as_mut_ptr();
-    // Release: pairs with whoever reads the new table.
+    // Release: pairs with the C library's readers of the new table.
     place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
