@@ -74,7 +74,11 @@ fn start(way: &str, memory: &Path) -> (Child, PathBuf, u32) {
     let line = line.expect("the victim tells its box");
     let text = line.split("\"box\":\"").nth(1).and_then(|rest| rest.split('"').next());
     let key = line.rsplit('\t').next().and_then(|key| key.trim().parse().ok());
-    (child, PathBuf::from(text.expect("a path")), key.expect("an id"))
+    let path = PathBuf::from(text.expect("a path"));
+    // Elsewhere its number has to do.
+    let has_own_table = line.contains("\"own_descriptors\":\"on\"");
+    assert_eq!(sys::held::is_held(&path), has_own_table, "{line}");
+    (child, path, key.expect("an id"))
 }
 
 #[test]
@@ -98,6 +102,7 @@ fn deaths_lose_nothing_that_was_recorded() {
             child.kill().expect("ours");
         }
         child.wait().expect("ours");
+        assert!(!sys::held::is_held(&path));
         let found = common::Box::read(&path);
         found.balance(key);
         most = most.max(found.written().0);

@@ -52,8 +52,8 @@ pub fn name(pid: u32) -> String {
     })
 }
 
-/// When a process began, by the clock of the day, rounded down to 10 ms. None: there is none of that number,
-/// or it is hidden. It holds over an exec.
+/// When a process began, by the clock of the day, rounded down to 10 ms. None: there is none of
+/// that number, or it is hidden. It holds over an exec.
 pub fn began_epoch_ns(pid: u32) -> Option<u64> {
     let stat = String::from_utf8_lossy(&first_bytes(&format!("/proc/{pid}/stat"))).into_owned();
     // The name is in parentheses and may hold any character; field 22 is the 20th behind it.
