@@ -10,14 +10,13 @@ import sys
 import unittest
 from pathlib import Path
 
-# Starts a shell that becomes another program, which holds the pipe's end; then both wait.
+# Starts a shell that becomes another program, which holds the pipe's end; then both wait. The shell
+# alone writes: lines of two writers may be mixed.
 STARTER = """\
-import os, sys
+import sys
 sys.path.insert(0, {tools!r})
 import bound
-child = bound.start(["sh", "-c", "echo ready; exec sleep 600"], start_new_session=True)
-print(child.pid, flush=True)
-child.wait()"""
+bound.start(["sh", "-c", "echo $$; exec sleep 600"], start_new_session=True).wait()"""
 LATE_S = 60
 
 
@@ -25,13 +24,14 @@ class TestBound(unittest.TestCase):
     def test_what_a_killed_process_started_ends(self) -> None:
         code = STARTER.format(tools=str(Path(__file__).resolve().parent))
         read, write = os.pipe()
-        with subprocess.Popen([sys.executable, "-c", code], stdout=write) as starter, os.fdopen(read, "rb", buffering=0) as out:
+        with os.fdopen(read, "rb") as out:
+            starter = subprocess.Popen([sys.executable, "-c", code], stdout=write)
             os.close(write)
-            said = b""
-            while said.count(b"\n") < 2:
-                said += out.read(100)
-            pid = int(next(word for word in said.split() if word != b"ready"))
-            os.kill(starter.pid, signal.SIGKILL)
+            try:
+                pid = int(out.readline())
+            finally:
+                starter.kill()
+                starter.wait()
             # The last end of the pipe closes when the started process has ended.
             ready, _, _ = select.select([out], [], [], LATE_S)
             if not ready:
