@@ -78,6 +78,7 @@ import sqlalchemy
 from sqlalchemy import text
 
 engine = sqlalchemy.create_engine("sqlite://")
+engine.connect().close()  # asks the driver for its settings
 
 def work():
     with engine.connect() as connection:
@@ -194,6 +195,77 @@ def test_psycopg_is_named_once_whatever_is_above_it(bench: Bench) -> None:
         ("select", "UndefinedTable"),
         ("select above where id = ?", ""),
         ("select late where id = ?", ""),
+    ]
+
+
+def test_statements_of_sqlite_are_named_however_they_are_sent(bench: Bench) -> None:
+    answer, spans = recorded(bench, """
+        import sqlite3
+
+        class Cursor(sqlite3.Cursor):
+            def execute(self, statement, *given):
+                return super().execute(statement, *given)
+
+        connection = sqlite3.connect(":memory:")
+        early = connection.cursor().execute  # bound after its method was hooked
+
+        def work():
+            connection.execute("create table t (n int)")
+            connection.executemany("insert into t values (?)", [(1,), (2,)])
+            many = connection.cursor()
+            many.executemany("insert into t values (?)", [(3,)])
+            assert Cursor(connection).execute("select max(n) from t").fetchone() == (3,)
+            try:
+                sqlite3.Cursor.execute(many, "select n from missing")
+            except sqlite3.OperationalError:
+                pass
+            return early("select sum(n) from t where n > :least", {"least": 0}).fetchall()
+
+        show(work)
+        """)
+    assert answer == "[(6,)]"
+    assert spans == [
+        ("create table t (n int)", "sql", ""),
+        ("insert into t values (?)", "sql", ""),
+        ("insert into t values (?)", "sql", ""),
+        ("select t", "sql", ""),
+        ("select missing", "sql", "OperationalError"),
+        ("select t where n > ?", "sql", ""),
+    ]
+
+
+def test_psycopg2_is_named_by_position_and_by_keyword(bench: Bench) -> None:
+    pytest.importorskip("psycopg2")
+    answer, spans = recorded(bench, """
+        import psycopg2, psycopg2.extras
+        from tiny_postgres import TinyPostgres
+
+        server = TinyPostgres()
+        address = f"host=127.0.0.1 port={server.port} user=u dbname=d sslmode=disable"
+
+        def work():
+            connection = psycopg2.connect(address)
+            connection.autocommit = True
+            cursor = connection.cursor()
+            cursor.execute("select answer from early where id = %s", (7,))
+            rows = cursor.fetchall()
+            cursor.execute(vars={"n": 9}, query="select answer from named where id = %(n)s")
+            try:
+                cursor.execute("select broken")
+            except psycopg2.Error:
+                pass
+            with connection.cursor(cursor_factory=psycopg2.extras.DictCursor) as cursor:
+                cursor.execute("select answer from late")
+                return rows, dict(cursor.fetchone()), server.queries[-1]
+
+        show(work)
+        """)
+    assert answer == "([(42,)], {'answer': 42}, 'select answer from late')"
+    assert [(name, error) for name, _, error in spans] == [
+        ("select early where id = ?", ""),
+        ("select named where id = ?", ""),
+        ("select", "UndefinedTable"),
+        ("select late", ""),
     ]
 
 

@@ -7,6 +7,7 @@ other drivers. With the setting `otel` nothing is hooked: OpenTelemetry's spans 
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ HOOKED: dict[str, list[tuple[str, str, str]]] = {
     "psycopg.cursor": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
     "psycopg.cursor_async": [("AsyncCursor", "execute", "execute_async"),
                              ("AsyncCursor", "executemany", "execute_async")],
+    "psycopg2.extensions": [("cursor", "execute", "execute"), ("cursor", "executemany", "execute")],
     "pymysql.cursors": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
     "redis.asyncio.client": [("Redis", "_send_command_parse_response", "command_async"),
                              ("Pipeline", "execute", "pipeline_async")],
@@ -33,11 +35,16 @@ HOOKED: dict[str, list[tuple[str, str, str]]] = {
     "sqlalchemy.engine.default": [("DefaultDialect", "do_execute", "of_cursor"),
                                   ("DefaultDialect", "do_executemany", "of_cursor"),
                                   ("DefaultDialect", "do_execute_no_params", "of_cursor")],
+    "sqlite3.dbapi2": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
     # requests, too: one span for each attempt and each hop.
     "urllib3.connectionpool": [("HTTPConnectionPool", "urlopen", "pool")],
 }
-# Of these modules' cursors SQLAlchemy and Django record nothing.
-OWN_CURSORS = {"psycopg.cursor", "pymysql.cursors"}
+if sys.version_info >= (3, 11):
+    # Up to 3.10 these call the cursor's.
+    HOOKED["sqlite3.dbapi2"] += [("Connection", "execute", "execute"), ("Connection", "executemany", "execute")]
+# Of these modules' cursors SQLAlchemy and Django record nothing: the class by its name.
+OWN_CURSORS = {"psycopg.cursor": "Cursor", "psycopg2.extensions": "cursor", "pymysql.cursors": "Cursor",
+               "sqlite3.dbapi2": "Cursor"}
 
 
 def patch(native: Any, module: ModuleType) -> None:
@@ -49,4 +56,4 @@ def patch(native: Any, module: ModuleType) -> None:
         if hasattr(owner, name):
             native.hook(owner, name, around=getattr(native, f"call_{around}"), keywords=True)
     if module.__name__ in OWN_CURSORS:
-        native.cursor_is_hooked(getattr(module, "Cursor"))  # noqa: B009 - mypy does not know it
+        native.cursor_is_hooked(getattr(module, OWN_CURSORS[module.__name__]))

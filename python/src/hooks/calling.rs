@@ -22,7 +22,7 @@ extern "C" {
 /// Up to this many arguments need no memory of their own, including the free place in front.
 const FEW: usize = 12;
 /// The flag of a call that leaves the place in front of its arguments free.
-const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+pub(super) const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
 
 /// Arguments as CPython hands them over.
 #[derive(Clone, Copy)]

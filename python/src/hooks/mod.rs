@@ -2,8 +2,8 @@
 //! them.
 //!
 //! How it works: a `Hook` holds the actions around a call. Where the interpreter allows it, the
-//! function itself calls the hook (`in_place`); elsewhere a `StandIn` replaces it in its class or
-//! module. In both cases a call is:
+//! function itself calls the hook (`in_place`; `methods` of classes written in C); elsewhere a
+//! `StandIn` replaces it in its class or module. In each case a call is:
 //!
 //! ```text
 //!   caller -> before(*args, **kwargs)            returns; its answer may replace the arguments
@@ -35,6 +35,7 @@ mod builtins;
 mod calling;
 mod forks;
 mod in_place;
+mod methods;
 mod stand_in;
 
 use pyo3::exceptions::PyTypeError;
@@ -84,7 +85,7 @@ pub fn hook(
     // (CALL_ALLOC_AND_ENTER_INIT of 3.13).
     let hook = match name.to_str()? {
         "__init__" => hook,
-        _ => match in_place::put(&function, hook) {
+        _ => match in_place::put(&function, hook).or_else(|hook| methods::put(&function, hook)) {
             Ok(()) => return Ok(()),
             Err(hook) => hook,
         },
@@ -147,7 +148,10 @@ pub fn hooked<'py>(
 #[pyfunction]
 pub fn remove_hooks(_py: Python<'_>) {
     // SAFETY: the GIL is held.
-    unsafe { in_place::remove_all() };
+    unsafe {
+        in_place::remove_all();
+        methods::remove_all();
+    }
 }
 
 /// Makes the types.

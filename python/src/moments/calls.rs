@@ -9,8 +9,7 @@
 //! What it promises: what cannot be named is called all the same, without a span; an exception that
 //! interrupts the program is passed on.
 //!
-//! Missing on purpose: which functions are hooked (python/dashcam/_integrations/calls.py); drivers
-//! in C, whose functions cannot be hooked, but for what is above them (SQLAlchemy, Django).
+//! Missing on purpose: which functions are hooked (python/dashcam/_integrations/calls.py).
 
 use std::ptr::null_mut;
 

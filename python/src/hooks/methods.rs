@@ -1,0 +1,350 @@
+//! A hook in a method of a class that is written in C, without another object in its place.
+//!
+//! How it works: what such a class keeps of a method (`method_descriptor`) points to the method's
+//! definition (`PyMethodDef`). Ours is a copy with another function, which hands the call to the
+//! hook; the original's function is called as CPython would call it. So the descriptor, and all
+//! that can be asked of it, remain the same, also for code that holds it already.
+//!
+//! ```text
+//!  caller -> descriptor -> our definition -> the hook -> the original definition's function
+//! ```
+//!
+//! What it promises: the original gets the caller's arguments. A method that was bound before it
+//! was hooked (`execute = cursor.execute`) is called as without us, one that is bound later is
+//! hooked. In another interpreter of the process, which may share the class, the original is called
+//! at once. When the program has ended, the descriptors have their definitions again; ours are
+//! never freed, since bound methods point to them.
+//!
+//! Missing on purpose: class and static methods; calling conventions that no hooked class uses.
+
+use std::os::raw::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::actions::{Hook, Part};
+use super::calling::{Arguments, Called, Original, OFFSET};
+use super::stand_in;
+use crate::made;
+
+/// Most methods that are hooked.
+const PLACES: usize = 12;
+
+struct Entry {
+    /// The descriptor, and `past`.
+    original: Original,
+    hook: Hook,
+    definition: *mut ffi::PyMethodDef,
+}
+
+/// An entry is put into the first free place, whole (Release), before its method can be called
+/// through it, and is never freed; read by any thread, or in a child that was forked at any moment
+/// (Acquire).
+static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(null_mut()) }; PLACES];
+
+/// What belongs to a place: its functions for each convention, and the way past the hook.
+#[derive(Clone, Copy)]
+struct Functions {
+    tuple: ffi::PyCFunction,
+    tuple_and_dict: ffi::PyCFunctionWithKeywords,
+    many: ffi::PyCFunctionFast,
+    keywords: ffi::PyCFunctionFastWithKeywords,
+    past: ffi::vectorcallfunc,
+}
+
+const fn functions<const N: usize>() -> Functions {
+    Functions {
+        tuple: with_tuple::<N>,
+        tuple_and_dict: with_tuple_and_dict::<N>,
+        many: with_many::<N>,
+        keywords: with_keywords::<N>,
+        past: past::<N>,
+    }
+}
+
+static FUNCTIONS: [Functions; PLACES] = [
+    functions::<0>(),
+    functions::<1>(),
+    functions::<2>(),
+    functions::<3>(),
+    functions::<4>(),
+    functions::<5>(),
+    functions::<6>(),
+    functions::<7>(),
+    functions::<8>(),
+    functions::<9>(),
+    functions::<10>(),
+    functions::<11>(),
+];
+
+const TUPLE: c_int = ffi::METH_VARARGS;
+const TUPLE_AND_DICT: c_int = ffi::METH_VARARGS | ffi::METH_KEYWORDS;
+const MANY: c_int = ffi::METH_FASTCALL;
+const KEYWORDS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+
+impl Functions {
+    /// None: the convention is not known here.
+    fn of(self, flags: c_int) -> Option<ffi::PyMethodDefPointer> {
+        Some(match flags {
+            TUPLE => ffi::PyMethodDefPointer { PyCFunction: self.tuple },
+            TUPLE_AND_DICT => {
+                ffi::PyMethodDefPointer { PyCFunctionWithKeywords: self.tuple_and_dict }
+            }
+            MANY => ffi::PyMethodDefPointer { PyCFunctionFast: self.many },
+            KEYWORDS => ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: self.keywords },
+            _ => return None,
+        })
+    }
+}
+
+/// The word of a descriptor that points to its definition.
+///
+/// Safety: a live `method_descriptor`.
+unsafe fn definition<'a>(descriptor: *mut ffi::PyObject) -> &'a AtomicPtr<ffi::PyMethodDef> {
+    // SAFETY: promised by the caller; the word is aligned, and written here alone.
+    unsafe {
+        let object: *mut ffi::PyMethodDescrObject = descriptor.cast();
+        AtomicPtr::from_ptr(&raw mut (*object).d_method)
+    }
+}
+
+/// Hooks a method, unless it has a hook. Err: it is no method of a class in C whose convention is
+/// known here, or there is no place for it.
+pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hook> {
+    let raw = function.as_ptr();
+    // SAFETY: the GIL is held; the type says what it is.
+    let word = unsafe {
+        if ffi::Py_TYPE(raw) != &raw mut ffi::PyMethodDescr_Type || !is_main() {
+            return Err(hook);
+        }
+        definition(raw)
+    };
+    let definition = word.load(Ordering::Acquire);
+    for (place, functions) in TABLE.iter().zip(FUNCTIONS) {
+        // SAFETY: entries are never freed; definitions live as long as their descriptors, and this
+        // one is held by its entry.
+        unsafe {
+            if let Some(entry) = place.load(Ordering::Acquire).as_ref() {
+                if entry.original.function == raw {
+                    return Ok(());
+                }
+                continue;
+            }
+            let Some(ml_meth) = functions.of((*definition).ml_flags) else { return Err(hook) };
+            let original = || Original { function: raw, past: Some(functions.past) };
+            if !hook.around.is_none() {
+                match stand_in::plain(function.py(), original()) {
+                    Ok(plain) => hook.plain = Part::new(plain.into_ptr()),
+                    Err(_) => return Err(hook),
+                }
+            }
+            let entry = Box::into_raw(Box::new(Entry { original: original(), hook, definition }));
+            let (release, acquire) = (Ordering::Release, Ordering::Acquire);
+            if place.compare_exchange(null_mut(), entry, release, acquire).is_err() {
+                // Taken by another thread meanwhile.
+                hook = Box::from_raw(entry).hook;
+                hook.plain.release();
+                continue;
+            }
+            std::mem::forget(function.clone());
+            let ours = Box::into_raw(Box::new(ffi::PyMethodDef { ml_meth, ..*definition }));
+            word.store(ours, Ordering::Release);
+            return Ok(());
+        }
+    }
+    Err(hook)
+}
+
+/// The methods have their own definitions again; what the hooks hold is released. As
+/// `in_place::remove_all`.
+///
+/// Safety: the GIL is held.
+pub(super) unsafe fn remove_all() {
+    for place in &TABLE {
+        // SAFETY: entries are never freed and hold their descriptors.
+        unsafe {
+            let Some(entry) = place.load(Ordering::Acquire).as_ref() else { continue };
+            definition(entry.original.function).store(entry.definition, Ordering::Release);
+            entry.hook.parts().into_iter().for_each(|part| part.release());
+        }
+    }
+}
+
+/// Whether the thread is in the interpreter that the process began with.
+///
+/// Safety: the GIL is held.
+unsafe fn is_main() -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() }
+}
+
+/// The entry of a place whose functions are called.
+fn entry<const N: usize>() -> &'static Entry {
+    // SAFETY: the place has been filled before its functions could be called.
+    unsafe { &*TABLE[N].load(Ordering::Acquire) }
+}
+
+/// The original's function.
+fn original<const N: usize>() -> ffi::PyMethodDefPointer {
+    // SAFETY: a definition lives as long as its descriptor, which the entry holds.
+    unsafe { (*entry::<N>().definition).ml_meth }
+}
+
+/// A call of the method that has arguments as vectorcall has them: `self` first.
+unsafe extern "C" fn run<const N: usize>(
+    _state: *mut ffi::PyObject,
+    first: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let entry = entry::<N>();
+    // SAFETY: the GIL is held, by a call with these arguments.
+    unsafe {
+        entry.hook.run(&entry.original, Arguments { first, flagged: count as usize, keywords })
+    }
+}
+
+unsafe extern "C" fn with_many<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *mut *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and arguments that the caller holds.
+    unsafe {
+        if !is_main() {
+            return (original::<N>().PyCFunctionFast)(this, args, count);
+        }
+        let given = Arguments { first: args, flagged: count as usize, keywords: null_mut() };
+        given.behind(this, 0, Called::Native(run::<N>, null_mut()))
+    }
+}
+
+unsafe extern "C" fn with_keywords<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `with_many`.
+    unsafe {
+        if !is_main() {
+            return (original::<N>().PyCFunctionFastWithKeywords)(this, args, count, keywords);
+        }
+        let given = Arguments { first: args, flagged: count as usize, keywords };
+        given.behind(this, 0, Called::Native(run::<N>, null_mut()))
+    }
+}
+
+unsafe extern "C" fn with_tuple<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `with_many`; `args` is a tuple.
+    unsafe {
+        if !is_main() {
+            return (original::<N>().PyCFunction)(this, args);
+        }
+        let (first, flagged) = (items(args).as_ptr(), items(args).len());
+        let given = Arguments { first, flagged, keywords: null_mut() };
+        given.behind(this, 0, Called::Native(run::<N>, null_mut()))
+    }
+}
+
+unsafe extern "C" fn with_tuple_and_dict<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    named: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `with_many`; `args` is a tuple, `named` a dict or NULL.
+    unsafe {
+        if !is_main() {
+            return (original::<N>().PyCFunctionWithKeywords)(this, args, named);
+        }
+        if named.is_null() {
+            let (first, flagged) = (items(args).as_ptr(), items(args).len());
+            let given = Arguments { first, flagged, keywords: null_mut() };
+            return given.behind(this, 0, Called::Native(run::<N>, null_mut()));
+        }
+        let py = Python::assume_attached();
+        // Another thread may change the dict during the call: keys and values are held. Keys are
+        // not compared, so no code of the program's runs.
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let (mut at, mut key, mut value) = (0, null_mut(), null_mut());
+        while ffi::PyDict_Next(named, &raw mut at, &raw mut key, &raw mut value) != 0 {
+            keys.push(Bound::from_borrowed_ptr(py, key));
+            values.push(Bound::from_borrowed_ptr(py, value));
+        }
+        let Ok(keywords) = made::tuple(py, &keys) else {
+            // No memory for the names: called as without us.
+            return (original::<N>().PyCFunctionWithKeywords)(this, args, named);
+        };
+        let mut all = items(args).to_vec();
+        all.extend(values.iter().map(Bound::as_ptr));
+        let (first, flagged) = (all.as_ptr(), items(args).len());
+        let keywords = if keys.is_empty() { null_mut() } else { keywords.as_ptr() };
+        let given = Arguments { first, flagged, keywords };
+        given.behind(this, 0, Called::Native(run::<N>, null_mut()))
+    }
+}
+
+/// The original's function, called as CPython calls it. The first argument is `self`.
+unsafe extern "C" fn past<const N: usize>(
+    _descriptor: *mut ffi::PyObject,
+    first: *const *mut ffi::PyObject,
+    flagged: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by a hook of this place, with the arguments of a call of the method, which are
+    // held, `self` among them; the flags say which function it is.
+    unsafe {
+        let (this, args, count) = (*first, first.add(1), (flagged & !OFFSET) - 1);
+        let function = original::<N>();
+        let flags = (*entry::<N>().definition).ml_flags;
+        match flags {
+            KEYWORDS => {
+                return (function.PyCFunctionFastWithKeywords)(this, args, count as _, keywords);
+            }
+            MANY => return (function.PyCFunctionFast)(this, args.cast_mut(), count as _),
+            _ => {}
+        }
+        let py = Python::assume_attached();
+        let bound = |at: usize| Bound::from_borrowed_ptr(py, *args.add(at));
+        let positional: Vec<_> = (0..count).map(bound).collect();
+        let named = || -> PyResult<Option<Bound<'_, PyDict>>> {
+            if keywords.is_null() {
+                return Ok(None);
+            }
+            let named = made::dict(py)?;
+            for (at, key) in items(keywords).iter().enumerate() {
+                named.set_item(Bound::from_borrowed_ptr(py, *key), bound(count + at))?;
+            }
+            Ok(Some(named))
+        };
+        match made::tuple(py, &positional).and_then(|tuple| Ok((tuple, named()?))) {
+            Err(error) => {
+                error.restore(py);
+                null_mut()
+            }
+            Ok((tuple, _)) if flags == TUPLE => (function.PyCFunction)(this, tuple.as_ptr()),
+            Ok((tuple, named)) => {
+                let named = named.as_ref().map_or(null_mut(), Bound::as_ptr);
+                (function.PyCFunctionWithKeywords)(this, tuple.as_ptr(), named)
+            }
+        }
+    }
+}
+
+/// The items of a tuple, borrowed from it.
+///
+/// Safety: the GIL is held; a tuple that is held while they are used.
+unsafe fn items<'a>(tuple: *mut ffi::PyObject) -> &'a [*mut ffi::PyObject] {
+    // SAFETY: promised by the caller; a tuple has its items behind its head.
+    unsafe {
+        let count = ffi::PyTuple_GET_SIZE(tuple) as usize;
+        let first = (&raw const (*tuple.cast::<ffi::PyTupleObject>()).ob_item).cast();
+        std::slice::from_raw_parts(first, count)
+    }
+}
