@@ -178,5 +178,6 @@ words! { $:
     URL_RULE = "url_rule",
     WERKZEUG_SOCKET = "werkzeug.socket",
     WERKZEUG_WSGI = "werkzeug.wsgi",
+    IN_TRANSACTION = "in_transaction",
     WRAPPED = "__wrapped__",
 }

@@ -102,6 +102,7 @@ def test_statements_of_sqlalchemy_have_their_shape(bench: Bench) -> None:
         ("insert into orders values (?)", "sql", ""),
         ("select orders where id in (?) and note = ?", "sql", ""),
         ("select missing", "sql", "OperationalError"),
+        ("rollback", "sql", ""),
     ]
 
 
@@ -119,7 +120,7 @@ if child:
 def test_a_library_that_a_forked_child_loads_before_its_first_request_is_hooked(bench: Bench) -> None:
     answer, spans = recorded(bench, FORKED)
     assert answer == "([(1, 'secret')], 'OperationalError')"
-    assert [kind for _, kind, _ in spans] == ["sql"] * 4
+    assert [kind for _, kind, _ in spans] == ["sql"] * 5
 
 
 def test_the_setting_calls_turns_them_off(bench: Bench) -> None:
@@ -219,17 +220,36 @@ def test_statements_of_sqlite_are_named_however_they_are_sent(bench: Bench) -> N
                 sqlite3.Cursor.execute(many, "select n from missing")
             except sqlite3.OperationalError:
                 pass
+            connection.commit()
+            connection.commit()  # there is nothing
+            many.execute("delete from t")
+            connection.rollback()
+            with connection:
+                many.execute("insert into t values (4)")
+            try:
+                with connection:
+                    many.execute("delete from t")
+                    raise KeyError
+            except KeyError:
+                pass
             return early("select sum(n) from t where n > :least", {"least": 0}).fetchall()
 
         show(work)
         """)
-    assert answer == "[(6,)]"
+    assert answer == "[(10,)]"
     assert spans == [
         ("create table t (n int)", "sql", ""),
         ("insert into t values (?)", "sql", ""),
         ("insert into t values (?)", "sql", ""),
         ("select t", "sql", ""),
         ("select missing", "sql", "OperationalError"),
+        ("commit", "sql", ""),
+        ("delete from t", "sql", ""),
+        ("rollback", "sql", ""),
+        ("insert into t values (?)", "sql", ""),
+        ("commit", "sql", ""),
+        ("delete from t", "sql", ""),
+        ("rollback", "sql", ""),
         ("select t where n > ?", "sql", ""),
     ]
 
@@ -254,7 +274,8 @@ def test_psycopg2_is_named_by_position_and_by_keyword(bench: Bench) -> None:
                 cursor.execute("select broken")
             except psycopg2.Error:
                 pass
-            with connection.cursor(cursor_factory=psycopg2.extras.DictCursor) as cursor:
+            connection.autocommit = False
+            with connection, connection.cursor(cursor_factory=psycopg2.extras.DictCursor) as cursor:
                 cursor.execute("select answer from late")
                 return rows, dict(cursor.fetchone()), server.queries[-1]
 
@@ -266,6 +287,7 @@ def test_psycopg2_is_named_by_position_and_by_keyword(bench: Bench) -> None:
         ("select named where id = ?", ""),
         ("select", "UndefinedTable"),
         ("select late", ""),
+        ("commit", ""),
     ]
 
 

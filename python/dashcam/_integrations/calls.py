@@ -27,7 +27,8 @@ HOOKED: dict[str, list[tuple[str, str, str]]] = {
     "psycopg.cursor": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
     "psycopg.cursor_async": [("AsyncCursor", "execute", "execute_async"),
                              ("AsyncCursor", "executemany", "execute_async")],
-    "psycopg2.extensions": [("cursor", "execute", "execute"), ("cursor", "executemany", "execute")],
+    "psycopg2.extensions": [("cursor", "execute", "execute"), ("cursor", "executemany", "execute"),
+                            ("connection", "commit", "commit"), ("connection", "rollback", "rollback")],
     "pymysql.cursors": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
     "redis.asyncio.client": [("Redis", "_send_command_parse_response", "command_async"),
                              ("Pipeline", "execute", "pipeline_async")],
@@ -35,7 +36,9 @@ HOOKED: dict[str, list[tuple[str, str, str]]] = {
     "sqlalchemy.engine.default": [("DefaultDialect", "do_execute", "of_cursor"),
                                   ("DefaultDialect", "do_executemany", "of_cursor"),
                                   ("DefaultDialect", "do_execute_no_params", "of_cursor")],
-    "sqlite3.dbapi2": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute")],
+    "sqlite3.dbapi2": [("Cursor", "execute", "execute"), ("Cursor", "executemany", "execute"),
+                       ("Connection", "commit", "commit"), ("Connection", "rollback", "rollback"),
+                       ("Connection", "__exit__", "exit")],
     # requests, too: one span for each attempt and each hop.
     "urllib3.connectionpool": [("HTTPConnectionPool", "urlopen", "pool")],
 }

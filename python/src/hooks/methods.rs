@@ -31,7 +31,7 @@ use super::stand_in;
 use crate::made;
 
 /// Most methods that are hooked.
-const PLACES: usize = 12;
+const PLACES: usize = 16;
 
 struct Entry {
     /// The descriptor, and `past`.
@@ -48,6 +48,7 @@ static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(null_mut()) }
 /// What belongs to a place: its functions for each convention, and the way past the hook.
 #[derive(Clone, Copy)]
 struct Functions {
+    nothing: ffi::PyCFunction,
     tuple: ffi::PyCFunction,
     tuple_and_dict: ffi::PyCFunctionWithKeywords,
     many: ffi::PyCFunctionFast,
@@ -57,6 +58,7 @@ struct Functions {
 
 const fn functions<const N: usize>() -> Functions {
     Functions {
+        nothing: with_nothing::<N>,
         tuple: with_tuple::<N>,
         tuple_and_dict: with_tuple_and_dict::<N>,
         many: with_many::<N>,
@@ -78,8 +80,13 @@ static FUNCTIONS: [Functions; PLACES] = [
     functions::<9>(),
     functions::<10>(),
     functions::<11>(),
+    functions::<12>(),
+    functions::<13>(),
+    functions::<14>(),
+    functions::<15>(),
 ];
 
+const NOTHING: c_int = ffi::METH_NOARGS;
 const TUPLE: c_int = ffi::METH_VARARGS;
 const TUPLE_AND_DICT: c_int = ffi::METH_VARARGS | ffi::METH_KEYWORDS;
 const MANY: c_int = ffi::METH_FASTCALL;
@@ -89,6 +96,7 @@ impl Functions {
     /// None: the convention is not known here.
     fn of(self, flags: c_int) -> Option<ffi::PyMethodDefPointer> {
         Some(match flags {
+            NOTHING => ffi::PyMethodDefPointer { PyCFunction: self.nothing },
             TUPLE => ffi::PyMethodDefPointer { PyCFunction: self.tuple },
             TUPLE_AND_DICT => {
                 ffi::PyMethodDefPointer { PyCFunctionWithKeywords: self.tuple_and_dict }
@@ -207,6 +215,19 @@ unsafe extern "C" fn run<const N: usize>(
     }
 }
 
+unsafe extern "C" fn with_nothing<const N: usize>(
+    this: *mut ffi::PyObject,
+    null: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL; no argument is read behind `this`.
+    unsafe {
+        if !is_main() {
+            return (original::<N>().PyCFunction)(this, null);
+        }
+        run::<N>(null_mut(), &raw const this, 1, null_mut())
+    }
+}
+
 unsafe extern "C" fn with_many<const N: usize>(
     this: *mut ffi::PyObject,
     args: *mut *mut ffi::PyObject,
@@ -307,6 +328,7 @@ unsafe extern "C" fn past<const N: usize>(
             KEYWORDS => {
                 return (function.PyCFunctionFastWithKeywords)(this, args, count as _, keywords);
             }
+            NOTHING => return (function.PyCFunction)(this, null_mut()),
             MANY => return (function.PyCFunctionFast)(this, args.cast_mut(), count as _),
             _ => {}
         }

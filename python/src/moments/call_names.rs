@@ -160,6 +160,70 @@ pub fn release_cursors(_py: Python<'_>) {
     }
 }
 
+/// The end of a transaction. `BY`: what it is.
+pub(super) struct End<const BY: u8>;
+pub(super) const IS_COMMIT: u8 = 0;
+pub(super) const IS_ROLLBACK: u8 = 1;
+/// Of `with connection`: a commit unless an exception leaves the block.
+pub(super) const IS_EXIT: u8 = 2;
+
+impl<const BY: u8> Naming for End<BY> {
+    const KIND: &'static str = "sql";
+
+    unsafe fn name(
+        py: Python<'_>,
+        recorder: &Recorder,
+        given: &Given<'_>,
+    ) -> PyResult<Option<u32>> {
+        static COMMIT: names::Own = names::Own::new("commit");
+        static ROLLBACK: names::Own = names::Own::new("rollback");
+        // SAFETY: promised by the caller.
+        let (own, kind) =
+            unsafe { (Bound::from_borrowed_ptr(py, given.own), given.get(py, 0, c"exc_type")) };
+        if !has_transaction(&own)? {
+            return Ok(None);
+        }
+        let is_commit = match BY {
+            IS_EXIT => kind.is_none_or(|kind| kind.is_none()),
+            by => by == IS_COMMIT,
+        };
+        Ok(Some(if is_commit { &COMMIT } else { &ROLLBACK }.id(recorder)))
+    }
+}
+
+/// Whether a connection of sqlite3 (`in_transaction`) or psycopg2 (`status`: 1 is ready) has one.
+/// Neither is asked if the program's class has an attribute of its own in its place.
+fn has_transaction(connection: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = connection.py();
+    if let Some(found) = native(connection, word!(py, "in_transaction"))? {
+        return found.is_truthy();
+    }
+    let status = native(connection, word!(py, "status"))?;
+    status.map_or(Ok(false), |status| Ok(status.extract::<i64>()? != 1))
+}
+
+/// What an attribute that is written in C says.
+fn native<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let class = object.get_type();
+    // SAFETY: the GIL is held; the descriptor is alive, and of a type whose `__get__` is CPython's.
+    unsafe {
+        if ffi::Py_TYPE(class.as_ptr()) != &raw mut ffi::PyType_Type {
+            return Ok(None);
+        }
+        let Some(found) = class.getattr_opt(name)? else { return Ok(None) };
+        let kind = ffi::Py_TYPE(found.as_ptr());
+        let known = [&raw mut ffi::PyGetSetDescr_Type, &raw mut ffi::PyMemberDescr_Type];
+        let Some(get) = (*kind).tp_descr_get.filter(|_| known.contains(&kind)) else {
+            return Ok(None);
+        };
+        let value = get(found.as_ptr(), object.as_ptr(), class.as_ptr());
+        Bound::from_owned_ptr_or_err(object.py(), value).map(Some)
+    }
+}
+
 /// A command of Redis at this position.
 pub(super) struct Command<const AT: usize>;
 

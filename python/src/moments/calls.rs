@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 
 use super::awaited;
 use super::call_names::{
-    Api, Command, Given, Http, Naming, Pipeline, Statement, IS_ARGUMENT, IS_ATTRIBUTE, IS_POOL,
-    IS_REQUEST, IS_RESPONSE, IS_SELF,
+    Api, Command, End, Given, Http, Naming, Pipeline, Statement, IS_ARGUMENT, IS_ATTRIBUTE,
+    IS_COMMIT, IS_EXIT, IS_POOL, IS_REQUEST, IS_RESPONSE, IS_ROLLBACK, IS_SELF,
 };
 use super::call_span::Call;
 use crate::aside::Aside;
@@ -100,6 +100,13 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             c"call_with_cursor",
             around::<Statement<0, IS_ATTRIBUTE>, false>,
             c"Around `f(self, statement)`, where `self.cursor` is the driver's.",
+        ),
+        method(c"call_commit", around::<End<IS_COMMIT>, false>, c"Around `commit(self)`."),
+        method(c"call_rollback", around::<End<IS_ROLLBACK>, false>, c"Around `rollback(self)`."),
+        method(
+            c"call_exit",
+            around::<End<IS_EXIT>, false>,
+            c"Around `__exit__(self, exc_type, ...)` of a connection.",
         ),
         method(
             c"call_command",
