@@ -210,12 +210,25 @@ def check_tests(room: str) -> list[str]:
     main = folder / "main.rs"
     if not main.is_file():
         return []
-    named = set(re.findall(r"^mod (\w+);", main.read_text(encoding="utf-8"), re.MULTILINE))
+    named = named_files(main.read_text(encoding="utf-8"))
     return [
-        f"{room}: tests/it/{path.name} is not built: name it in tests/it/main.rs"
-        for path in sorted(folder.glob("*.rs"))
-        if path.stem not in named | {"main"}
+        f"{room}: tests/it/{path} is not built: name it in tests/it/main.rs"
+        for path in sorted(path.relative_to(folder) for path in folder.rglob("*.rs") if path.name != "mod.rs")
+        if str(path.with_suffix("")) not in named | {"main"} and str(path.parent) not in named
     ]
+
+
+def named_files(main: str) -> set[str]:
+    """The files that a main.rs names, as paths: also those in its inline modules, which are folders."""
+    found, folder = set(), ""
+    for line in main.splitlines():
+        if inline := re.match(r"mod (\w+) \{", line):
+            folder = f"{inline[1]}/"
+        elif line == "}":
+            folder = ""
+        elif file := re.match(r" *mod (\w+);", line):
+            found.add(folder + file[1])
+    return found
 
 
 def layers(room: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""tools/check_rooms.py: the lengths of files and functions."""
+"""tools/check_rooms.py: the files that tests build, and the lengths of files and functions."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -34,6 +35,26 @@ unsafe extern "C" fn call(object: *mut Object) -> *mut Object {
     object
 }
 """
+
+
+class Tests(unittest.TestCase):
+    """Which files of tests/it/ its main.rs builds."""
+
+    def test_a_file_in_a_folder_is_named_by_an_inline_module(self) -> None:
+        main = "mod made;\n\n/// Locks.\nmod locks {\n    mod by_hand;\n}\nmod other;\n"
+        self.assertEqual(check_rooms.named_files(main), {"made", "locks/by_hand", "other"})
+
+    def test_a_file_that_is_not_named_is_reported_also_in_a_folder(self) -> None:
+        with tempfile.TemporaryDirectory() as place, mock.patch.object(check_rooms, "manifest") as manifest:
+            folder = Path(place) / "tests" / "it"
+            (folder / "locks").mkdir(parents=True)
+            (folder / "made").mkdir()
+            manifest.return_value = Path(place) / "Cargo.toml"
+            (folder / "main.rs").write_text("mod made;\nmod locks {\n    mod one;\n}\n")
+            for file in ("locks/one.rs", "locks/two.rs", "made/mod.rs", "made/rows.rs"):
+                (folder / file).touch()
+            wrong = check_rooms.check_tests("diagnosis")
+            self.assertEqual(wrong, ["diagnosis: tests/it/locks/two.rs is not built: name it in tests/it/main.rs"])
 
 
 class Lengths(unittest.TestCase):

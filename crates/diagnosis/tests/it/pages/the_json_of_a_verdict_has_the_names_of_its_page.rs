@@ -56,7 +56,7 @@ fn every_name_is_on_the_page_and_no_other() {
     let mut reported = Vec::new();
     names(&verdict, "", &mut reported);
     reported.sort();
-    let page = include_str!("../../../../docs/verdict-json.md");
+    let page = include_str!("../../../../../docs/verdict-json.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let mut listed: Vec<String> = rows.map(|(name, _)| name.to_owned()).collect();
     listed.sort();

@@ -5,7 +5,7 @@ use diagnosis::explain::{Dropped, Inference};
 
 /// The ids in the paragraph that begins so.
 fn listed(begin: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../../docs/verdict-json.md");
+    let page = include_str!("../../../../../docs/verdict-json.md");
     let paragraph = page.split("\n\n").find(|part| part.starts_with(begin)).unwrap_or_default();
     let mut ids: Vec<&str> = paragraph.split('`').skip(1).step_by(2).collect();
     ids.sort_unstable();

@@ -2,7 +2,7 @@
 
 use diagnosis::evidence::{most, Role, Weight, TABLE};
 
-const PAGE: &str = include_str!("../../../../docs/internals/evidence.md");
+const PAGE: &str = include_str!("../../../../../docs/internals/evidence.md");
 
 #[test]
 fn each_row_of_the_table_is_a_row_of_the_page_and_there_is_no_other() {
