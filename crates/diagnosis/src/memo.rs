@@ -1,7 +1,7 @@
 //! Answers that are remembered, since many segments ask the same question.
 //!
-//! Plain data: the modules that find an answer fill it in (`facts::long_work`, `ended_by::gil`,
-//! `ended_by::ran_before`), and `Context` holds it for as long as a capture is judged.
+//! Plain data: the modules that find an answer fill it in (`facts::long_work`; in `ended_by` the
+//! modules `gil` and `ran_before`), and `Context` holds it for as long as a capture is judged.
 
 use std::collections::HashMap;
 

@@ -4,41 +4,31 @@
 //! (`grounds`). What none claims is `unknown`. A rule reads one segment and its surroundings only;
 //! comparing with normal requests, grouping and ranking come later and are the same for all.
 
-pub(crate) mod connect;
-pub(crate) mod cpu;
-pub(crate) mod cpu_starved;
-pub(crate) mod cpu_throttled;
-pub(crate) mod deadlock_timeout;
-pub(crate) mod disk_io;
-pub(crate) mod dns;
-pub(crate) mod downstream_wait;
-pub(crate) mod event_loop_blocked;
-pub(crate) mod fork;
-pub(crate) mod gc_pause;
-pub(crate) mod gil_wait;
+pub(crate) mod cpus;
 pub(crate) mod grounds;
-pub(crate) mod import;
-pub(crate) mod lock_wait;
-pub(crate) mod page_fault;
-pub(crate) mod pipe_write;
-pub(crate) mod pool_wait;
+pub(crate) mod locks;
+pub(crate) mod others;
+pub(crate) mod python;
 pub(crate) mod recorder;
 pub(crate) mod rule;
-pub(crate) mod sleep;
-pub(crate) mod stopped;
-pub(crate) mod subprocess_wait;
+pub(crate) mod system;
 pub(crate) mod unknown;
 
 use analysis::timeline::Segment;
 use format::wait::AwaitKind;
 
 use crate::cause::Cause;
+use crate::causes::cpus::{cpu, cpu_starved, cpu_throttled};
 use crate::causes::grounds::Grounds;
+use crate::causes::locks::{deadlock_timeout, lock_wait};
+use crate::causes::others::{connect, dns, downstream_wait, pool_wait, sleep, subprocess_wait};
+use crate::causes::python::{event_loop_blocked, gc_pause, gil_wait, import};
 use crate::causes::rule::{AwaitRule, Row, Rule};
+use crate::causes::system::{disk_io, fork, page_fault, pipe_write, stopped};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::library_thread;
-use crate::ended_by::task::{self, For};
+use crate::ended_by::tasks::library_thread;
+use crate::ended_by::tasks::task::{self, For};
 use crate::facts::awaits::{self, Awaited};
 
 /// The rules; their order decides nothing.

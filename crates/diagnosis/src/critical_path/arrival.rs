@@ -29,8 +29,10 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::cause::Cause;
+use crate::causes::cpus::cpu_throttled;
 use crate::causes::grounds::Grounds;
-use crate::causes::{self, cpu_throttled, fork, recorder, rule, stopped};
+use crate::causes::system::{fork, stopped};
+use crate::causes::{self, recorder, rule};
 use crate::claim::{Blocker, Claim, Slice};
 use crate::compare::Question;
 use crate::context::Context;

@@ -8,7 +8,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::gil;
+use crate::ended_by::read::gil;
 use crate::facts::long_work;
 
 /// Threads whose waits for the GIL are considered.

@@ -10,7 +10,8 @@ use analysis::timeline::Segment;
 use crate::candidate::{self, Asked, Candidate, Source};
 use crate::claim::{Blocker, Link};
 use crate::context::Context;
-use crate::ended_by::{gil, queue_reader};
+use crate::ended_by::one_wait::queue_reader;
+use crate::ended_by::read::gil;
 use crate::explain::Inference;
 use crate::facts::pools;
 

@@ -21,11 +21,11 @@ use crate::claim::Blocker;
 use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::chain::{self, Reach};
-use crate::ended_by::left_place::{self, EndedWait};
-use crate::ended_by::wakeup_record::{self, WakeRecord};
-use crate::ended_by::{
-    inside_call, lock_order, owner, package_workers, queue_reader, ran_before, thread_end,
-};
+use crate::ended_by::one_wait::left_place::{self, EndedWait};
+use crate::ended_by::one_wait::{inside_call, lock_order, queue_reader, ran_before};
+use crate::ended_by::read::wakeup_record::{self, WakeRecord};
+use crate::ended_by::read::{owner, thread_end};
+use crate::ended_by::tasks::package_workers;
 use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};

@@ -10,8 +10,9 @@ use analysis::thresholds;
 use analysis::timeline::State;
 
 use crate::cause::Cause;
+use crate::causes::locks::lock_wait;
+use crate::causes::python::event_loop_blocked;
 use crate::causes::rule::Through;
-use crate::causes::{event_loop_blocked, lock_wait};
 use crate::claim::{Blocker, Link, Weighed};
 use crate::context::Context;
 use crate::doing::Doing;

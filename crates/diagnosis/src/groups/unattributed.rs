@@ -1,9 +1,9 @@
 //! Waits for a lock or a pool, by holder: groups without a known holder, and groups of several
 //! places that waited for one and the same.
 //!
-//! What it promises: a holder it names is likely at most (`ended_by::recurring`,
-//! `ended_by::past_acquire_line`), or only possible (`ended_by::inside_during`); what is joined has
-//! one culprit.
+//! What it promises: a holder it names is likely at most (`recurring` and `past_acquire_line` in
+//! `ended_by::several_waits`), or only possible (`inside_during` there); what is joined has one
+//! culprit.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::candidate::{OverWaits, Source};
 use crate::cause::Cause;
 use crate::claim::Weighed;
 use crate::context::Context;
-use crate::ended_by::{inside_during, past_acquire_line, recurring};
+use crate::ended_by::several_waits::{inside_during, past_acquire_line, recurring};
 use crate::explain::Inference;
 use crate::groups::{self, Group};
 

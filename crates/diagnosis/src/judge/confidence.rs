@@ -13,9 +13,10 @@ use analysis::timeline::State;
 
 use super::material::Material;
 use crate::cause::Cause;
-use crate::causes::{downstream_wait, lock_wait};
+use crate::causes::locks::lock_wait;
+use crate::causes::others::downstream_wait;
 use crate::claim::{Slice, Weighed};
-use crate::ended_by::wakeup_record::{self, WakeRecord};
+use crate::ended_by::read::wakeup_record::{self, WakeRecord};
 use crate::explain::{Check, Inference, Threshold};
 use crate::facts::{awaits, waiting};
 use crate::finding::Confidence;

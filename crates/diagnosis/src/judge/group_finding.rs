@@ -15,7 +15,7 @@ use crate::causes;
 use crate::causes::rule::{Counted, Described, Repeats, Through};
 use crate::claim::Weighed;
 use crate::context::Context;
-use crate::ended_by::inside_during;
+use crate::ended_by::several_waits::inside_during;
 use crate::facts::kernel_time;
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::groups::weigh::Baseline;
@@ -473,7 +473,7 @@ fn main_resource(cx: &Context<'_>, group: &Group<'_>) -> Option<Resource> {
         }
     }
     if group.cause == Cause::Import {
-        return causes::import::modules(sums, group.excess_ns());
+        return causes::python::import::modules(sums, group.excess_ns());
     }
     let most = sums.into_values().max_by(|a, b| a.1.total_cmp(&b.1));
     most.map(|(resource, _)| resource.clone())

@@ -117,7 +117,7 @@ fn judged<'c>(
 /// A program starts once. The requests that came before it was ready explain nothing of those that
 /// were slow later: they come behind these, if these are more, however long that took.
 fn put_start_behind(findings: &mut [Finding]) {
-    let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.resource.as_ref());
+    let starts = |f: &Finding| causes::python::import::is_a_start(f.cause, f.resource.as_ref());
     let Some(at) = findings.iter().position(starts) else { return };
     let start = &findings[at];
     let later = |f: &Finding| {

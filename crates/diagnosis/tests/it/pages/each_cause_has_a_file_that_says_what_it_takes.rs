@@ -1,7 +1,7 @@
-//! Each of the contract's causes has a file of its own under `src/causes`, whose head says by what
+//! Each of the contract's causes has a file of its own below `src/causes`, whose head says by what
 //! it is known, what it quotes, and what makes it sure or unsure.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The words of `why`, as docs and users know them.
 const CAUSES: [&str; 22] = [
@@ -32,9 +32,17 @@ const CAUSES: [&str; 22] = [
 #[test]
 fn its_head_begins_with_its_name_and_has_all_parts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/causes");
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder of the crate");
+        entries.map(|entry| entry.expect("readable").path()).collect()
+    };
+    let folders = list(&folder).into_iter().filter(|path| path.is_dir());
+    let mut files: Vec<PathBuf> = folders.flat_map(|group| list(&group)).collect();
+    files.extend(list(&folder));
     for cause in CAUSES {
-        let path = folder.join(format!("{}.rs", cause.replace('-', "_")));
-        let text = std::fs::read_to_string(&path).expect(cause);
+        let name = format!("{}.rs", cause.replace('-', "_"));
+        let path = files.iter().find(|path| path.ends_with(&name)).expect(cause);
+        let text = std::fs::read_to_string(path).expect(cause);
         let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
         assert!(head.starts_with(&format!("//! {cause}: ")), "{cause}: {head}");
         for part in ["Signature:", "Quotes:"] {

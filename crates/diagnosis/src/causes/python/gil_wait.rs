@@ -16,7 +16,7 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::gil;
+use crate::ended_by::read::gil;
 use crate::facts::long_work;
 
 pub const RULE: Rule = Rule { id: "gil-wait", grounds: Grounds::Call, claim };

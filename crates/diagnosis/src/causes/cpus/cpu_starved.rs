@@ -15,7 +15,7 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::cpu_user;
+use crate::ended_by::one_wait::cpu_user;
 
 pub const RULE: Rule = Rule { id: "cpu-starved", grounds: Grounds::State, claim };
 pub const ROW: Row = Row { sentence, advice };

@@ -25,7 +25,7 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::ended_by::holder;
-use crate::ended_by::task::{self, For};
+use crate::ended_by::tasks::task::{self, For};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, waiting};
 

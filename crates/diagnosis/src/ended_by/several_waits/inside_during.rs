@@ -36,7 +36,7 @@ use crate::candidate::OverWaits;
 use crate::cause::Cause;
 use crate::claim::{Blocker, Weighed};
 use crate::context::Context;
-use crate::ended_by::left_place;
+use crate::ended_by::one_wait::left_place;
 use crate::explain::Inference;
 use crate::facts::{threads, waiting};
 

@@ -24,8 +24,10 @@ use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::causes::grounds::Grounds;
+use crate::causes::locks::lock_wait;
+use crate::causes::others::pool_wait;
+use crate::causes::python::import;
 use crate::causes::rule::{self, Described, Row, Rule};
-use crate::causes::{import, lock_wait, pool_wait};
 use crate::claim::Claim;
 use crate::context::Context;
 use crate::doing::Doing;

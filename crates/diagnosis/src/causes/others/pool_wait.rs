@@ -31,8 +31,9 @@ use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::{Blocker, Claim};
 use crate::context::Context;
 use crate::doing::Doing;
-use crate::ended_by::task::{self, For};
-use crate::ended_by::{holder, wakeup_record};
+use crate::ended_by::holder;
+use crate::ended_by::read::wakeup_record;
+use crate::ended_by::tasks::task::{self, For};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{pools, threads, waiting};
 

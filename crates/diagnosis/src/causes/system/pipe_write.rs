@@ -17,7 +17,8 @@ use crate::causes::grounds::Grounds;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;
-use crate::ended_by::{holder, queue_reader};
+use crate::ended_by::holder;
+use crate::ended_by::one_wait::queue_reader;
 
 pub const RULE: Rule = Rule { id: "pipe-write", grounds: Grounds::Call, claim };
 pub const ROW: Row = Row { sentence, advice: |_| ADVICE };

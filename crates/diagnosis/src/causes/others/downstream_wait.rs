@@ -16,7 +16,7 @@ use format::wait::{AwaitKind, WaitKind};
 
 use crate::cause::Cause;
 use crate::causes::grounds::Grounds;
-use crate::causes::lock_wait;
+use crate::causes::locks::lock_wait;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
 use crate::context::Context;

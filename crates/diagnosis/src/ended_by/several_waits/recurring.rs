@@ -26,7 +26,7 @@ use crate::candidate::OverWaits;
 use crate::claim::{Blocker, Weighed};
 use crate::compare::Question;
 use crate::context::Context;
-use crate::ended_by::left_place::{self, EndedWait, InFunction};
+use crate::ended_by::one_wait::left_place::{self, EndedWait, InFunction};
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::facts::{threads, waiting};
 

@@ -12,7 +12,7 @@ use format::wait::{AwaitKind, WaitKind};
 
 use crate::claim::Blocker;
 use crate::context::Context;
-use crate::ended_by::tasks_seen::{self, Seen};
+use crate::ended_by::tasks::tasks_seen::{self, Seen};
 use crate::explain::Inference;
 use crate::facts::activity;
 use crate::facts::awaits::{self, Awaited};
