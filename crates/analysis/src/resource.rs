@@ -193,6 +193,14 @@ fn only_registered(name: &str) -> Option<&str> {
     (is_peer && !registered.contains(", ") && !registered.contains(" and ")).then_some(registered)
 }
 
+/// Whether a socket's name is that of a name server; of several that are polled the first counts:
+/// `udp 10.0.0.2:53, udp 10.0.0.3:53 and 2 more`.
+pub fn is_name_server(name: &str) -> bool {
+    let one = name.split_once(", ").map_or(name, |(one, _)| one);
+    let one = one.split_once(" and ").map_or(one, |(one, _)| one);
+    one.starts_with("udp ") && one.ends_with(":53")
+}
+
 /// Whether a descriptor's name is that of an epoll: what is polled behind it is not known.
 pub fn is_epoll(name: &str) -> bool {
     name.contains(EPOLL)

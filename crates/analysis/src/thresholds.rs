@@ -11,13 +11,15 @@
 //! Missing on purpose: bounds of cost and of the length of a report (how many threads, frames or
 //! lines). They are where they apply, and more of either makes no answer worse.
 
+use crate::unit::Unit;
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
     /// What it bounds.
     pub name: &'static str,
-    /// `ns`, `us`, `count`, `part`, `times`.
-    pub unit: &'static str,
+    /// Its unit.
+    pub unit: Unit,
     /// Its value.
     pub value: f64,
     /// Why it is that.
@@ -39,6 +41,24 @@ macro_rules! kind {
     };
 }
 
+macro_rules! unit {
+    (ns) => {
+        Unit::Ns
+    };
+    (us) => {
+        Unit::Us
+    };
+    (count) => {
+        Unit::Count
+    };
+    (part) => {
+        Unit::Part
+    };
+    (times) => {
+        Unit::Times
+    };
+}
+
 macro_rules! number {
     ($unit:ident, $value:literal) => {{
         let value: kind!($unit) = $value;
@@ -51,7 +71,7 @@ macro_rules! thresholds {
         /// All of them.
         pub const ALL: &[Threshold] = &[$(Threshold {
             name: stringify!($name),
-            unit: stringify!($unit),
+            unit: unit!($unit),
             value: number!($unit, $value),
             why: concat!($($why),+),
         },)*];
@@ -191,7 +211,7 @@ pub mod varied {
 
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-    use super::ALL;
+    use super::{Unit, ALL};
 
     /// No threshold.
     const NONE: usize = usize::MAX;
@@ -216,9 +236,9 @@ pub mod varied {
         let own = &ALL[index];
         let scaled = own.value * factor;
         match own.unit {
-            "count" if factor > 1.0 => scaled.round().max(own.value + 1.0),
-            "count" => scaled.round().min(own.value - 1.0).max(1.0),
-            "part" => scaled.min(1.0),
+            Unit::Count if factor > 1.0 => scaled.round().max(own.value + 1.0),
+            Unit::Count => scaled.round().min(own.value - 1.0).max(1.0),
+            Unit::Part => scaled.min(1.0),
             _ => scaled,
         }
     }

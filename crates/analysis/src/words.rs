@@ -24,6 +24,11 @@ pub fn named_target(sample: &Sample) -> u64 {
     [target_and_limit(sample).0, sample.lock].into_iter().find(named).unwrap_or(0)
 }
 
+/// Whether the recorded name of a task is its coroutine's: the program gave it none.
+pub fn is_a_coroutines(task: &str) -> bool {
+    task.ends_with("()")
+}
+
 /// A lock's name, by `Sample.lock`: one in static memory.
 pub fn lock_name(capture: &Capture, lock: u64) -> Option<&str> {
     target(capture, lock).filter(|name| !name.is_empty())

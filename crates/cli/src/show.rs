@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use analysis::readable::{ms_text, thousands};
 use analysis::words::is_own_thread;
-use capture::read::{Capture, RequestRow, SpanRow, Traces};
+use capture::read::{Capture, RequestRow, SourceState, SpanRow, Traces};
 use serde_json::Value;
 use tables::summary::{request_ms, Summary};
 
@@ -202,10 +202,10 @@ fn print(capture: &Capture, file: &Path) {
 fn sources_and_losses(capture: &Capture) -> String {
     let mut out = "Sources:\n".to_owned();
     let (on, off): (Vec<_>, Vec<_>) =
-        capture.meta.sources.iter().partition(|(_, state)| state.as_str() == "on");
-    let on: Vec<&str> = on.iter().map(|(name, _)| name.as_str()).collect();
+        capture.meta.source_states().partition(|(_, state, _)| *state == SourceState::On);
+    let on: Vec<&str> = on.iter().map(|(name, ..)| *name).collect();
     out += &format!("  on: {}\n", on.join(", "));
-    off.iter().for_each(|(name, state)| out += &format!("  {name}: {state}\n"));
+    off.iter().for_each(|(name, _, text)| out += &format!("  {name}: {text}\n"));
     out += "Losses:\n";
     let lost: Vec<_> = capture.meta.losses.iter().filter(|(_, count)| *count > 0).collect();
     for (name, count) in &lost {

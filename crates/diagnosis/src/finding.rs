@@ -2,6 +2,7 @@
 
 use analysis::frames::Place;
 use analysis::resource::Resource;
+pub use analysis::unit::Unit;
 use capture::read::Capture;
 
 use crate::cause::Cause;
@@ -15,7 +16,7 @@ pub struct Evidence {
     /// Its value.
     pub value: f64,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: Unit,
 }
 
 /// A cause of the slow requests.

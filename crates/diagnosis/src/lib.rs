@@ -58,6 +58,6 @@ pub use analysis::frames::Place;
 pub use cause::Cause;
 pub use claim::{Blocker, Claim, Slice};
 pub use critical_path::CriticalPaths;
-pub use finding::{Confidence, Diagnosis, Evidence, Finding, Suspect};
+pub use finding::{Confidence, Diagnosis, Evidence, Finding, Suspect, Unit};
 pub use judge::{diagnose, diagnose_explained, diagnose_in_order, wanted};
 pub use order::Order;

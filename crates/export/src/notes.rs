@@ -2,6 +2,7 @@
 //! what is an estimate. One line each; every format writes them where it allows comments.
 
 use analysis::states::Threads;
+use capture::read::SourceState;
 
 /// The lines.
 pub fn of(threads: &Threads<'_>) -> Vec<String> {
@@ -18,8 +19,8 @@ pub fn of(threads: &Threads<'_>) -> Vec<String> {
         seconds(meta.from_ns),
         seconds(capture.common_horizon_ns().max(meta.from_ns))
     ));
-    let off = meta.sources.iter().filter(|(_, state)| state != "on");
-    out.extend(off.map(|(name, state)| format!("source {name} is {state}")));
+    let off = meta.source_states().filter(|(_, state, _)| *state != SourceState::On);
+    out.extend(off.map(|(name, _, text)| format!("source {name} is {text}")));
     out.push(off_cpu(threads));
     let lost = meta.losses.iter().filter(|(_, count)| *count > 0);
     out.extend(lost.map(|(name, count)| format!("loss {name}: {count}")));

@@ -140,7 +140,7 @@ fn check(check: &Check) -> Value {
 }
 
 fn threshold(t: &Threshold) -> Value {
-    json!({"name": t.name, "value": t.value, "unit": t.unit})
+    json!({"name": t.name, "value": t.value, "unit": t.unit.text()})
 }
 
 fn state(state: State) -> &'static str {

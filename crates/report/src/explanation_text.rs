@@ -8,6 +8,7 @@ use std::fmt::Write;
 use analysis::frames::Place;
 use analysis::readable::{counted, ns_text, offset_text, thousands};
 use analysis::timeline::State;
+use analysis::unit::Unit;
 use capture::read::Capture;
 use diagnosis::explain::{
     BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
@@ -214,9 +215,9 @@ fn check(check: &Check) -> String {
 
 fn threshold(t: &Threshold) -> String {
     match t.unit {
-        "part" => format!("{} {:.3}", t.name, t.value),
-        "count" => format!("{} {:.0}", t.name, t.value),
-        unit => format!("{} {} {unit}", t.name, t.value),
+        Unit::Part => format!("{} {:.3}", t.name, t.value),
+        Unit::Count => format!("{} {:.0}", t.name, t.value),
+        unit => format!("{} {} {}", t.name, t.value, unit.text()),
     }
 }
 

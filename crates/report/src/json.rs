@@ -54,8 +54,9 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
 
 fn cause(diagnosis: &Diagnosis<'_>, rank: usize, finding: &Finding) -> Value {
     let evidence = finding.evidence.iter();
-    let evidence: Vec<Value> =
-        evidence.map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit})).collect();
+    let evidence: Vec<Value> = evidence
+        .map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit.text()}))
+        .collect();
     let mut cause = json!({
         "rank": rank,
         "cause": finding.cause.text(),

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use analysis::readable::{ms_text, thousands};
+use analysis::unit::Unit;
 use diagnosis::{Cause, Diagnosis, Finding};
 
 use crate::text::{closing, failed, has_advice, headline, sources, when};
@@ -73,9 +74,9 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     }
     for e in &f.evidence {
         let value = match e.unit {
-            "ms" => ms_text(e.value),
-            "count" => ((e.value * 100.0).round() / 100.0).to_string(),
-            unit => format!("{} {}", (e.value * 100.0).round() / 100.0, escaped(unit)),
+            Unit::Ms => ms_text(e.value),
+            Unit::Count => ((e.value * 100.0).round() / 100.0).to_string(),
+            unit => format!("{} {}", (e.value * 100.0).round() / 100.0, escaped(unit.text())),
         };
         let _ = writeln!(out, "| {} | {value} |", escaped(&e.what));
     }

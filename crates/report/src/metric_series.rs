@@ -2,18 +2,16 @@
 
 use std::fmt::Write;
 
-use capture::read::{Capture, Text};
+use capture::read::{Capture, SavedFor, Text};
 use format::metric::Numbers;
 
-/// How a reason of such a capture begins.
-const METRIC: &str = "metric: ";
 /// Most series in a report.
 const MOST: usize = 3;
 
 /// `Saved for: metric: queue.depth was 120: queue.depth>100.`, and a line for each series that the
 /// rule may speak of. Nothing for other captures.
 pub(crate) fn report(out: &mut String, capture: &Capture) {
-    let Some(reason) = capture.meta.reason.strip_prefix(METRIC) else { return };
+    let SavedFor::Metric(reason) = capture.meta.saved_for() else { return };
     // A String takes everything.
     let _ = writeln!(out, "Saved for: {}.", capture.meta.reason);
     let mut series: Vec<(String, Vec<f64>)> = Vec::new();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use analysis::frames::Place;
 use analysis::readable::{counted, ms_text, ns_text, plain, thousands};
 use analysis::thresholds;
-use capture::read::{Capture, MetricRow, Text};
+use capture::read::{Capture, MetricRow, SavedFor, SourceState, Text};
 use diagnosis::{Cause, Confidence, Diagnosis, Finding, Suspect};
 use format::metric::Numbers;
 
@@ -87,9 +87,8 @@ pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
         let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
         let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", named.join(", "));
     }
-    let reason = d.capture.meta.reason.as_str();
-    if reason.starts_with("error") {
-        let _ = writeln!(out, "The capture was made because of {}.", plain(reason));
+    if d.capture.meta.saved_for() == SavedFor::Errors {
+        let _ = writeln!(out, "The capture was made because of {}.", plain(&d.capture.meta.reason));
     }
     if d.endless > 0 {
         let left = counted(d.endless, "request");
@@ -258,6 +257,9 @@ fn rhythm(seen_ns: &[u64]) -> String {
     }
 }
 
+/// The vital that says how long the cgroup was held back.
+const THROTTLED: &str = "cgroup_throttled_ns";
+
 pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     let found = |suspect: Suspect| d.findings.iter().any(|f| suspect.is(f.cause));
     let rest: Vec<String> = d
@@ -282,7 +284,11 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
             thousands(passes)
         );
     }
-    let off = d.capture.meta.sources.iter().filter(|(_, state)| state != "on");
+    sources_off(out, d);
+}
+
+/// The sources that were off, or on in part, where that matters for the verdict.
+fn sources_off(out: &mut String, d: &Diagnosis<'_>) {
     // What needs privileges is missed only where something had to be inferred without it.
     let guessed = |f: &Finding| {
         matches!(f.cause, Cause::LockWait | Cause::PoolWait) && f.confidence < Confidence::Confirmed
@@ -291,13 +297,16 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     // Without the cgroup's counters nobody knows whether it was held back; of the others no verdict
     // is made.
     let starved = d.findings.iter().any(|f| f.cause == Cause::CpuStarved);
-    let matters = |(name, state): &&(String, String)| match name.as_str() {
-        "wakers" => missed,
-        "vitals" => starved && state.contains("cgroup throttling"),
-        _ => true,
-    };
-    for (name, state) in off.filter(matters) {
-        let _ = writeln!(out, "Source {name} was {state}.");
+    let counted = || d.capture.vitals.iter().any(|v| d.capture.name(v.name) == THROTTLED);
+    for (name, state, text) in d.capture.meta.source_states() {
+        let matters = match name {
+            "wakers" => missed,
+            "vitals" => starved && !counted(),
+            _ => true,
+        };
+        if matters && state != SourceState::On {
+            let _ = writeln!(out, "Source {name} was {text}.");
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod place;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use capture::read::{Capture, Frame};
+use capture::read::{Capture, Frame, MODULE_BODY};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -266,7 +266,7 @@ impl<'c> Frames<'c> {
     /// `MOST_FILES`. A module's top level is under everything that its thread does.
     pub fn own_files(&self, stack: u32) -> Vec<&'c str> {
         let mut files = Vec::new();
-        let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && f.function != "<module>";
+        let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && !f.is_module_body();
         for frame in self.above_launchers(stack).filter(own) {
             if !files.contains(&frame.file) {
                 files.push(frame.file);
@@ -278,7 +278,7 @@ impl<'c> Frames<'c> {
 
     /// Whether a function of `file` is on the stack.
     pub fn is_in_file(&self, stack: u32, file: &str) -> bool {
-        self.any(stack, |f| f.file == file && f.function != "<module>")
+        self.any(stack, |f| f.file == file && !f.is_module_body())
     }
 
     /// The first frame that `wanted` takes; for a comprehension or generator expression the
@@ -307,7 +307,7 @@ impl<'c> Frames<'c> {
         path.reverse();
         // `{closure#0}` is Rust's word for a part of a function.
         let part = |name: &str| is_part_of_a_function(name) || name.starts_with('{');
-        path.retain(|name| name != "<module>" && !part(name));
+        path.retain(|name| name != MODULE_BODY && !part(name));
         if path.last() == Some(&to.function) {
             path.pop();
         }
@@ -478,7 +478,7 @@ fn launchers(capture: &Capture) -> HashSet<&str> {
         .iter()
         .map(|code| (capture.name(code.function), capture.name(code.file)))
         .filter(|(_, file)| is_script(file))
-        .partition(|(function, _)| *function == "<module>");
+        .partition(|(function, _)| *function == MODULE_BODY);
     let own: HashSet<&str> = functions.into_iter().map(|(_, file)| file).collect();
     modules.into_iter().map(|(_, file)| file).filter(|file| !own.contains(file)).collect()
 }

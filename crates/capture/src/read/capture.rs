@@ -316,3 +316,13 @@ pub struct Frame<'a> {
     /// a program that is native itself do not count once they are named.
     pub native: bool,
 }
+
+impl Frame<'_> {
+    /// Whether it is the body of a module, by Python's own name for that.
+    pub fn is_module_body(&self) -> bool {
+        self.function == MODULE_BODY
+    }
+}
+
+/// What Python calls the code of a module.
+pub const MODULE_BODY: &str = "<module>";

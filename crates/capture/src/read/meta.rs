@@ -3,6 +3,47 @@
 use format::ids;
 use serde_json::Value;
 
+/// How a source was while the capture was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState<'a> {
+    /// It was on.
+    On,
+    /// It was on, but for what is said here.
+    Partly(&'a str),
+    /// It was off, for this reason; without one "".
+    Off(&'a str),
+}
+
+impl SourceState<'_> {
+    /// Reads what the recorder wrote: `on`, `on; what is missing`, `on: how`, `off: why`.
+    fn parse(state: &str) -> SourceState<'_> {
+        let (word, rest) = state.split_at(state.find([';', ':']).unwrap_or(state.len()));
+        let rest = rest.get(1..).unwrap_or_default().trim_start();
+        match (word, rest) {
+            ("on", "") => SourceState::On,
+            ("on", rest) => SourceState::Partly(rest),
+            ("off", why) => SourceState::Off(why),
+            _ => SourceState::Off(state),
+        }
+    }
+
+    /// Whether it was on, also in part.
+    pub fn is_on(self) -> bool {
+        !matches!(self, SourceState::Off(_))
+    }
+}
+
+/// What made the recorder save a capture, as far as readers report it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedFor<'a> {
+    /// Requests that failed.
+    Errors,
+    /// A metric over its limit: what its value was, and the rule.
+    Metric(&'a str),
+    /// A slow request, a signal, a call of the program's.
+    Other,
+}
+
 /// The content of META.
 #[derive(Debug, Default, Clone)]
 pub struct Meta {
@@ -81,11 +122,24 @@ impl Meta {
         }
     }
 
-    /// Whether a source was on.
+    /// Each source with its state, and that as it was written.
+    pub fn source_states(&self) -> impl Iterator<Item = (&str, SourceState<'_>, &str)> {
+        self.sources.iter().map(|(name, text)| (name.as_str(), SourceState::parse(text), &**text))
+    }
+
+    /// Whether a source was on, also in part.
     pub fn source_on(&self, name: &str) -> bool {
-        let on =
-            |state: &str| state == "on" || state.starts_with("on;") || state.starts_with("on:");
-        self.sources.iter().any(|(n, state)| n == name && on(state))
+        self.source_states().any(|(n, state, _)| n == name && state.is_on())
+    }
+
+    /// What the capture was saved for. The recorder writes `error: ` of one request, `errors: ` of
+    /// a share of them.
+    pub fn saved_for(&self) -> SavedFor<'_> {
+        match self.reason.split_once(": ") {
+            Some(("error" | "errors", _)) => SavedFor::Errors,
+            Some(("metric", what)) => SavedFor::Metric(what),
+            _ => SavedFor::Other,
+        }
     }
 
     /// A time of the capture as Unix epoch nanoseconds.
@@ -99,4 +153,54 @@ fn pairs<T>(object: &Value, value: impl Fn(&Value) -> Option<T>) -> Vec<(String,
         return Vec::new();
     };
     map.iter().filter_map(|(k, v)| Some((k.clone(), value(v)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_on_off_or_on_in_part() {
+        let meta = Meta {
+            sources: [
+                ("a", "on"),
+                ("b", "on; missing: sockets (none)"),
+                ("c", "on: under the GIL"),
+                ("d", "off: refused: perf"),
+                ("e", "off"),
+                ("f", "once"),
+            ]
+            .map(|(name, state)| (name.to_owned(), state.to_owned()))
+            .to_vec(),
+            ..Meta::default()
+        };
+        let states: Vec<_> = meta.source_states().map(|(_, state, _)| state).collect();
+        use SourceState::{Off, On, Partly};
+        let wanted = [
+            On,
+            Partly("missing: sockets (none)"),
+            Partly("under the GIL"),
+            Off("refused: perf"),
+            Off(""),
+            Off("once"),
+        ];
+        assert_eq!(states, wanted);
+        assert!(meta.source_on("b") && !meta.source_on("e") && !meta.source_on("missing"));
+    }
+
+    #[test]
+    fn errors_and_metrics_are_known_by_the_word_before_the_colon() {
+        let saved = |reason: &str| {
+            let meta = Meta { reason: reason.to_owned(), ..Meta::default() };
+            match meta.saved_for() {
+                SavedFor::Metric(what) => what.to_owned(),
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(saved("error: Timeout in GET /"), "Errors");
+        assert_eq!(saved("errors: 5 of 10 requests failed: 50%"), "Errors");
+        assert_eq!(saved("metric: queue was 12: queue>10"), "queue was 12: queue>10");
+        assert_eq!(saved("errors of mine"), "Other");
+        assert_eq!(saved("slow: a request took 1 s: error: x"), "Other");
+    }
 }

@@ -30,9 +30,9 @@ mod tame;
 mod thin;
 mod trace;
 
-pub use capture::{Capture, Frame, Part, Wanted};
+pub use capture::{Capture, Frame, Part, Wanted, MODULE_BODY};
 pub use error::ReadError;
-pub use meta::Meta;
+pub use meta::{Meta, SavedFor, SourceState};
 pub use observed::Choose;
 pub use parts::Parts;
 pub use quick::{QuickMap, QuickSet};

@@ -16,6 +16,7 @@ pub(crate) mod trace;
 
 use analysis::frames::Place;
 use analysis::timeline::State;
+use analysis::unit::Unit;
 
 use crate::cause::Cause;
 
@@ -215,24 +216,24 @@ pub struct Threshold {
     pub name: &'static str,
     /// Its value.
     pub value: f64,
-    /// Its unit: `ms`, `part`, `count`.
-    pub unit: &'static str,
+    /// Its unit.
+    pub unit: Unit,
 }
 
 impl Threshold {
     /// A length of time.
     pub(crate) fn ns(name: &'static str, ns: u64) -> Threshold {
-        Threshold { name, value: ns as f64 / 1e6, unit: "ms" }
+        Threshold { name, value: ns as f64 / 1e6, unit: Unit::Ms }
     }
 
     /// A part of something, 0 to 1.
     pub(crate) fn part(name: &'static str, value: f64) -> Threshold {
-        Threshold { name, value, unit: "part" }
+        Threshold { name, value, unit: Unit::Part }
     }
 
     /// A number of things.
     pub(crate) fn count(name: &'static str, value: usize) -> Threshold {
-        Threshold { name, value: value as f64, unit: "count" }
+        Threshold { name, value: value as f64, unit: Unit::Count }
     }
 }
 

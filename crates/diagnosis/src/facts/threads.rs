@@ -1,6 +1,7 @@
 //! Of another thread around a wait: whether it ran, waited for others, had no work, or computed all
 //! that time.
 
+use analysis::resource::is_epoll;
 use analysis::thresholds;
 use analysis::timeline::State;
 use format::record::{flag, Sample};
@@ -71,7 +72,7 @@ pub(crate) fn waits_for_work(cx: &Context<'_>, tid: u32, sample: &Sample) -> boo
     let asks = || {
         let leaf = cx.frames.of(sample.stack).find(|f| !f.native);
         let is = |name: &str| leaf.is_some_and(|f| f.file.ends_with(name));
-        let one = || cx.target(sample).is_some_and(|target| !target.contains("[eventpoll]"));
+        let one = || cx.target(sample).is_some_and(|target| !is_epoll(&target));
         is("/socket.py") || is("/ssl.py") || !is("/selectors.py") && one()
     };
     match sample.wait {

@@ -280,7 +280,7 @@ fn own_functions(cx: &Context<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     let work = cx.frames.above_launchers(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
     let mut frames: Vec<Frame<'_>> =
         work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
-    let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
+    let serves = |f: &Frame<'_>| owner(f) == Owner::User && !f.is_module_body();
     if let Some(outermost) = frames.iter().rposition(serves) {
         frames.truncate(outermost + 1);
     }

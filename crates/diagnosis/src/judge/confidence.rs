@@ -336,8 +336,7 @@ fn awaited_peers(f: &Basis<'_>) -> bool {
 
 /// Why times are estimates.
 fn why_estimates(judge: &Material<'_, '_>, group: &Group<'_>) -> &'static str {
-    let state = judge.cx.capture.meta.sources.iter().find(|(name, _)| name == "switches");
-    if !state.is_some_and(|(_, state)| state.starts_with("on")) {
+    if !judge.cx.capture.meta.source_on("switches") {
         // Why it was off is reported once, below all findings.
         return "times are estimates: source switches was off";
     }

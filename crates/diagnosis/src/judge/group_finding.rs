@@ -17,7 +17,7 @@ use crate::claim::Weighed;
 use crate::context::Context;
 use crate::ended_by::several_waits::inside_during;
 use crate::facts::kernel_time;
-use crate::finding::{Confidence, Evidence, Finding};
+use crate::finding::{Confidence, Evidence, Finding, Unit};
 use crate::groups::weigh::Baseline;
 use crate::groups::{blame, unattributed, Group};
 use crate::judge::{confidence, explanation};
@@ -367,48 +367,54 @@ fn evidence(
     let longest = waits.iter().map(|(_, wait)| wait.ns()).max();
     let round = |ns: f64| (ns / 1e4).round() / 100.0;
     let mut out = vec![
-        number("mean time in a slow request", round(mean_ns), "ms"),
-        number("longest single interval", round(longest.unwrap_or(0) as f64), "ms"),
-        number("intervals", group.slices.len() as f64, "count"),
-        number("intervals seen by a sample or callback", seen as f64, "count"),
+        number("mean time in a slow request", round(mean_ns), Unit::Ms),
+        number("longest single interval", round(longest.unwrap_or(0) as f64), Unit::Ms),
+        number("intervals", group.slices.len() as f64, Unit::Count),
+        number("intervals seen by a sample or callback", seen as f64, Unit::Count),
     ];
     let exact = group.slices.iter().filter(|p| p.slice.segment.exact).count();
     if exact > 0 {
         let what = "intervals with exact begin and end from switch records";
-        out.push(number(what, exact as f64, "count"));
+        out.push(number(what, exact as f64, Unit::Count));
     }
     let suspended = group.slices.iter().filter(|p| p.slice.claim.suspended).count();
     if suspended > 0 {
         let what = "intervals with exact begin and end from the interpreter";
-        out.push(number(what, suspended as f64, "count"));
+        out.push(number(what, suspended as f64, Unit::Count));
     }
     if let Some(used) = usage(judge, group) {
         let share = (100.0 * share_of_kernel(used)).round();
-        out.push(number("kernel's share of the CPU time around the longest interval", share, "%"));
-        out.push(number("page faults then", f64::from(used.faults), "count"));
-        out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
+        out.push(number(
+            "kernel's share of the CPU time around the longest interval",
+            share,
+            Unit::Percent,
+        ));
+        out.push(number("page faults then", f64::from(used.faults), Unit::Count));
+        out.push(number("storage traffic then", f64::from(used.storage_kib), Unit::KiB));
     }
     for (place, part) in elsewhere {
         let what = format!("part of all excess that was waited at {}", place.short());
-        out.push(number(&what, (100.0 * part).round(), "%"));
+        out.push(number(&what, (100.0 * part).round(), Unit::Percent));
     }
     out.extend(wakeups::evidence(judge.cx, group));
     out.extend(waiters::evidence(judge.cx, group));
     let odds = inside_during::evidence(judge.cx, &group.slices);
-    out.extend(odds.into_iter().flatten().map(|(what, percent)| number(what, percent, "%")));
+    out.extend(
+        odds.into_iter().flatten().map(|(what, percent)| number(what, percent, Unit::Percent)),
+    );
     if let Some(repeats) = repeats {
         let shown = repeats.evidence().into_iter();
-        out.extend(shown.map(|(what, times)| number(&what, times as f64, "count")));
+        out.extend(shown.map(|(what, times)| number(&what, times as f64, Unit::Count)));
     }
     for (calls, percent) in passed_in {
-        out.push(number(&format!("part of it passed in {calls}"), *percent, "%"));
+        out.push(number(&format!("part of it passed in {calls}"), *percent, Unit::Percent));
     }
     if let Some((what, part)) = running_task::evidence(judge.cx, group) {
-        out.push(number(&what, (100.0 * part).round(), "%"));
+        out.push(number(&what, (100.0 * part).round(), Unit::Percent));
     }
     if let Some((function, part)) = native_part(judge, group) {
         let what = format!("part of it in native code that the place called, most in {function}");
-        out.push(number(&what, (100.0 * part).round(), "%"));
+        out.push(number(&what, (100.0 * part).round(), Unit::Percent));
     }
     out
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::thresholds;
+use analysis::{thresholds, words};
 
 use crate::cause::Cause;
 use crate::context::Context;
@@ -36,9 +36,9 @@ pub fn evidence(cx: &Context<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     most(cx, group).map(|(task, part)| (format!("part of it in the task `{task}`"), part))
 }
 
-/// The name that the program gave to the task in which most of the time passed. A name that is the
-/// coroutine's says no more than the place does.
+/// The name that the program gave to the task in which most of the time passed. That of its
+/// coroutine says no more than the place does.
 pub fn named<'c>(cx: &Context<'c>, group: &Group<'_>) -> Option<&'c str> {
     let (task, part) = most(cx, group)?;
-    (part > thresholds::half() && !task.ends_with("()")).then_some(task)
+    (part > thresholds::half() && !words::is_a_coroutines(task)).then_some(task)
 }

@@ -39,7 +39,7 @@ fn calls(cx: &Context<'_>, stack: u32) -> String {
     let own = |file: &str| matches!(cx.frames.owner(file), Owner::User | Owner::Library);
     let any = cx.frames.any(stack, |f| own(f.file));
     let shown = cx.frames.of(stack).filter(|f| !any || own(f.file));
-    let mut shown = shown.filter(|f| f.function != "<module>").take(CALLS);
+    let mut shown = shown.filter(|f| !f.is_module_body()).take(CALLS);
     let Some(innermost) = shown.next() else { return String::new() };
     let mut names: Vec<String> = shown.map(|f| format!("{}()", last_part(f.function))).collect();
     names.reverse();

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use analysis::timeline::State;
+use analysis::unit::Unit;
 use capture::read::Capture;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -38,5 +39,5 @@ pub fn evidence(cx: &Context<'_>, group: &Group<'_>) -> Option<Evidence> {
     let mut tids: BTreeSet<u32> = capture.samples.keys().copied().filter(waited).collect();
     tids.insert(longest.tid);
     let what = "threads seen waiting for the same during the longest wait".to_owned();
-    (tids.len() > 1).then_some(Evidence { what, value: tids.len() as f64, unit: "threads" })
+    (tids.len() > 1).then_some(Evidence { what, value: tids.len() as f64, unit: Unit::Threads })
 }

@@ -1,5 +1,6 @@
 //! The waker of a group's longest wait, where the kernel recorded it.
 
+use analysis::unit::Unit;
 use format::wake::Waker;
 
 use crate::cause::Cause;
@@ -31,5 +32,5 @@ pub fn evidence(cx: &Context<'_>, group: &Group<'_>) -> Option<Evidence> {
     };
     let since_ns = wake.t_ns.saturating_sub(cx.capture.meta.from_ns);
     let what = format!("the longest wait was ended by {waker}{place}, at this time of the capture");
-    Some(Evidence { what, value: (since_ns as f64 / 1e4).round() / 100.0, unit: "ms" })
+    Some(Evidence { what, value: (since_ns as f64 / 1e4).round() / 100.0, unit: Unit::Ms })
 }

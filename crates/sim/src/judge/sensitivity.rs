@@ -15,6 +15,7 @@ use std::sync::Mutex;
 
 use analysis::thresholds::varied::{scaled, vary};
 use analysis::thresholds::{Threshold, ALL};
+use analysis::unit::Unit;
 use capture::read::{Capture, Wanted};
 use golden::store::{self, Entry};
 
@@ -198,8 +199,8 @@ fn shown(threshold: &Threshold, value: f64) -> String {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     match threshold.unit {
-        "ns" => format!("{} ms", rounded(value / 1e6)),
-        "us" => format!("{} us", rounded(value)),
+        Unit::Ns => format!("{} ms", rounded(value / 1e6)),
+        Unit::Us => format!("{} us", rounded(value)),
         _ => rounded(value),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::states::Threads;
-use capture::read::{Coverage, ThreadRow};
+use capture::read::{Coverage, SourceState, ThreadRow};
 
 use crate::cell::{always, int, maybe, opt, text, Cell, Kind};
 use crate::table::Rows;
@@ -144,10 +144,12 @@ pub(crate) const SOURCES: Table = Table {
 };
 
 fn sources(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
-    for (name, state) in &source.capture.meta.sources {
-        let on = source.capture.meta.source_on(name);
-        let why = ["off: ", "on; "].iter().find_map(|how| state.strip_prefix(how)).unwrap_or(state);
-        sink.row([Cell::Text(name), Cell::Bool(on), text((state != "on").then_some(why))])?;
+    for (name, state, _) in source.capture.meta.source_states() {
+        let why = match state {
+            SourceState::On | SourceState::Off("") => None,
+            SourceState::Partly(why) | SourceState::Off(why) => Some(why),
+        };
+        sink.row([Cell::Text(name), Cell::Bool(state.is_on()), text(why)])?;
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ fn evidence(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     for (i, found) in source.verdict().findings.iter().enumerate() {
         for e in &found.evidence {
             let (rank, value) = (int(i + 1), Cell::Float(e.value));
-            sink.row([rank, Cell::Text(&e.what), value, Cell::Text(e.unit)])?;
+            sink.row([rank, Cell::Text(&e.what), value, Cell::Text(e.unit.text())])?;
         }
     }
     Ok(())

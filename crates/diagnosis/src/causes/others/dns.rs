@@ -8,7 +8,7 @@
 //! are estimates.
 
 use analysis::frames::Owner;
-use analysis::resource::Resource;
+use analysis::resource::{is_name_server, Resource};
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
@@ -36,21 +36,14 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = cx.target_of_wait(segment);
-    let port_53 =
-        target.as_deref().map(first).is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
+    let asked = target.as_deref().is_some_and(is_name_server);
     let resolves = || {
         cx.frames.leaf_at(segment.stack(), Stdlib::Resolve)
             || cx.frames.any(segment.stack(), is_c_librarys)
     };
-    let found = port_53 || resolves() || in_resolver(cx, segment.stack());
+    let found = asked || resolves() || in_resolver(cx, segment.stack());
     let resource = target.map(Resource::Resolver);
     found.then(|| Claim { resource, ..Claim::of(Cause::Dns, segment) })
-}
-
-/// Of several descriptors that are polled the first: `udp 10.0.0.2:53, udp 10.0.0.3:53 and 2 more`.
-fn first(target: &str) -> &str {
-    let one = target.split_once(", ").map_or(target, |(one, _)| one);
-    one.split_once(" and ").map_or(one, |(one, _)| one)
 }
 
 /// The C library's functions that look names up.

@@ -59,7 +59,7 @@ fn module(cx: &Context<'_>, stack: u32, importer: u32) -> Option<String> {
     let inner: Vec<Frame<'_>> = cx.frames.of(stack).take(deep).collect();
     let ours = |f: &&Frame<'_>| cx.frames.owner(f.file) == Owner::Dashcam;
     let mut from_outside = inner.iter().rev().skip_while(|f| imports::is_import(f) || ours(f));
-    let first = from_outside.next().filter(|f| f.function == "<module>")?;
+    let first = from_outside.next().filter(|f| f.is_module_body())?;
     Some(cx.frames.place(first).module)
 }
 

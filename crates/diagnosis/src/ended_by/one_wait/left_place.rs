@@ -232,7 +232,7 @@ pub(crate) fn intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InF
 /// The intervals of `tid` in any of the program's own functions, whatever that called
 /// meanwhile.
 pub(crate) fn outer_intervals(cx: &Context<'_>, tid: u32, wait: &EndedWait) -> Vec<InFunction> {
-    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && f.function != "<module>";
+    let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && !f.is_module_body();
     let samples = cx.samples_in(tid, wait.from, wait.end.1 + thresholds::samples_apart_ns());
     let mut stacks: Vec<u32> = samples.iter().map(|s| s.stack).collect();
     stacks.sort_unstable();

@@ -176,7 +176,7 @@ fn lock_wait(cx: &Context<'_>, segment: &Segment<'_>, known: &[u32]) -> Option<W
 
 /// A frame of that file, not of what is under everything that its thread does.
 fn is_in(frame: &Frame<'_>, file: &str) -> bool {
-    frame.file == file && frame.function != "<module>"
+    frame.file == file && !frame.is_module_body()
 }
 
 /// A wait of at least this length is comparable with `segment`: the last thread of a deadlock comes

@@ -109,7 +109,7 @@ fn whole_times(cx: &Context<'_>, segment: &Segment<'_>) -> (u64, u64) {
 /// Whether a sample found a thread at work in code of `file`, and not on the way to what the wait
 /// is for.
 fn is_at_work(cx: &Context<'_>, segment: &Segment<'_>, file: &str, sample: &Sample) -> bool {
-    let is_in = |f: &Frame<'_>| f.file == file && f.function != "<module>";
+    let is_in = |f: &Frame<'_>| f.file == file && !f.is_module_body();
     let mut own = cx.frames.of(sample.stack).filter(is_in).peekable();
     let Some(inner) = own.peek().map(|f| f.function) else { return false };
     let pipe = segment.wait() == WaitKind::PipeWrite;

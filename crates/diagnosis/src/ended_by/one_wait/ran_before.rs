@@ -230,7 +230,7 @@ fn keep_related(
     let knows = |tid: u32| {
         let mut own = cx.frames.of(cx.main_stack(tid, from, to)).enumerate();
         let known = |f: &str| Some(f) == file || Some(f) == caller.as_deref();
-        own.any(|(i, f)| known(f.file) && (i == 0 || f.function != "<module>"))
+        own.any(|(i, f)| known(f.file) && (i == 0 || !f.is_module_body()))
     };
     let releases = |tid: u32| {
         let stack = cx.main_stack(tid, from, to);

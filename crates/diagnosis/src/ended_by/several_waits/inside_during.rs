@@ -229,12 +229,12 @@ impl Waits {
 fn functions<'c>(cx: &Context<'c>, stack: u32) -> Vec<Function<'c>> {
     let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
     let own = cx.frames.above_launchers(stack).filter(own);
-    own.filter(|f| f.function != "<module>").map(|f| (f.function, f.file)).collect()
+    own.filter(|f| !f.is_module_body()).map(|f| (f.function, f.file)).collect()
 }
 
 /// The innermost function of the program's own, and the line that it was at.
 fn innermost_line<'c>(cx: &Context<'c>, stack: u32) -> Option<(Function<'c>, u32)> {
-    let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && f.function != "<module>";
+    let own = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User && !f.is_module_body();
     let inner = cx.frames.above_launchers(stack).find(own)?;
     Some(((inner.function, inner.file), inner.line))
 }

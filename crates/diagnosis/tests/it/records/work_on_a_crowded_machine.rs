@@ -55,12 +55,17 @@ fn work_that_is_slow_only_for_want_of_a_cpu_is_starved() {
     assert!(first.share > 0.85, "{}", first.share);
 }
 
-/// A quota that is used up appears the same from inside: that it was not asked about is said, and
-/// no other vital.
+/// A quota that is used up appears the same from inside: that it was not counted is said, and
+/// that of no other vital.
 #[test]
 fn without_the_cgroups_counters_a_starved_thread_may_have_been_held_back() {
-    let said = |each: u64, state: &str| {
+    let said = |each: u64, state: &str, counted: bool| {
         let mut made = crowded(each);
+        if counted {
+            made.names.push("cgroup_throttled_ns".to_owned());
+            let name = made.names.len() as u32 - 1;
+            made.vitals.push(VitalRow { t_ns: BEGIN, name, value: 0.0 });
+        }
         made.meta.sources.push(("vitals".to_owned(), state.to_owned()));
         let verdict = judge(&made);
         let text = to_text(&verdict);
@@ -68,10 +73,11 @@ fn without_the_cgroups_counters_a_starved_thread_may_have_been_held_back() {
         line.map(str::to_owned)
     };
     let cgroup = "on; missing: cgroup throttling (no cpu controller for this cgroup)";
-    assert_eq!(said(5, cgroup), Some(format!("{cgroup}.")));
-    assert_eq!(said(5, "on; missing: pressure of io (not found)"), None);
-    assert_eq!(said(5, "on"), None);
-    assert_eq!(said(50, cgroup), None, "it computed");
+    assert_eq!(said(5, cgroup, false), Some(format!("{cgroup}.")));
+    assert_eq!(said(5, "on; missing: pressure of io (not found)", true), None);
+    assert_eq!(said(5, "off: no /proc", false).as_deref(), Some("off: no /proc."));
+    assert_eq!(said(5, "on", true), None);
+    assert_eq!(said(50, cgroup, false), None, "it computed");
 }
 
 /// An event loop runs 20 of every 50 ms: for one callback it is kept by that, for a request of its
