@@ -12,6 +12,7 @@ use analysis::index::Index;
 use capture::read::Capture;
 
 use crate::explain::trace::Trace;
+use crate::facts::transactions::Transaction;
 use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, WaitKey};
 use crate::order::Order;
 
@@ -40,6 +41,8 @@ pub(crate) struct Context<'c> {
     pub(crate) limited_waits: RefCell<HashMap<u32, LimitedWaits>>,
     /// Threads of native libraries, by the library's file; built at the first question.
     pub(crate) library_threads: OnceCell<BTreeMap<String, BTreeSet<u32>>>,
+    /// Transactions of databases; built at the first question.
+    pub(crate) transactions: OnceCell<Vec<Transaction>>,
     /// Inferred wakers of waits.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
     /// In which order rules and inferences are asked.
@@ -76,6 +79,7 @@ impl<'c> Context<'c> {
             grown: OnceCell::new(),
             limited_waits: RefCell::default(),
             library_threads: OnceCell::new(),
+            transactions: OnceCell::new(),
             releasers: RefCell::default(),
             order: Order::default(),
             trace: Trace::default(),

@@ -111,6 +111,12 @@ pub const TABLE: &[Row] = {
             "one line of C code takes and uses a lock: the only other thread in it has the lock",
         ),
         fixed(
+            By::OpenTransaction,
+            Holder,
+            200.0,
+            "its transaction was open meanwhile and ended then; it may be of another database",
+        ),
+        fixed(
             By::RanBefore,
             Waker,
             20.0,

@@ -21,7 +21,8 @@ use super::observed::{Choose, Ends, Observed};
 use super::quick::QuickMap;
 use super::requests::Requests;
 use super::rows::{
-    list, CallRow, EventRow, GcRow, LinkRow, MetricRow, SpanRow, TaskRow, TraceRow, VitalRow,
+    list, CallRow, EventRow, GcRow, LinkRow, MetricRow, SpanRow, StatementKind, StatementRow,
+    TaskRow, TraceRow, VitalRow,
 };
 use super::tables::{to_words, words};
 
@@ -49,13 +50,9 @@ pub fn add_open_spans(capture: &mut Capture, open: impl Iterator<Item = SpanRow>
 /// Calls to other services shorter than this are not kept apart: none of them makes a request slow,
 /// and many are counted by the sums of spans.
 const LONG_CALL_NS: u64 = 5_000_000;
-/// Keeps the span, if it is a long call.
-fn keep_long_call(capture: &mut Capture, flags: u16, span: CallRow) {
-    let ns = span.end_ns.saturating_sub(span.begin_ns);
-    if flags & flag::CALL != 0 && ns >= LONG_CALL_NS {
-        capture.calls.push(span);
-    }
-}
+/// Of more statements none is kept: a transaction whose end is missing would look like one with the
+/// next.
+const MOST_STATEMENTS: usize = 1 << 18;
 
 /// The largest number of sums of spans by request and name, sums of a single span included.
 const MOST_SUMS: usize = 1 << 18;
@@ -77,6 +74,9 @@ pub struct BlockReader {
     bad_blocks: u64,
     /// Where only causes are wanted: spans whose end was not read yet.
     open: QuickMap<(u32, u64), SpanRow>,
+    /// What the statements do that were seen, by the id of their name.
+    kinds: QuickMap<u32, Option<StatementKind>>,
+    too_many_statements: bool,
     /// The words of the present block.
     words: Vec<u64>,
 }
@@ -95,6 +95,8 @@ impl BlockReader {
             sums_later: false,
             bad_blocks: 0,
             open: QuickMap::default(),
+            kinds: QuickMap::default(),
+            too_many_statements: false,
             words: Vec::new(),
         }
     }
@@ -202,7 +204,7 @@ impl BlockReader {
         }
         let &[_, begin_ns, end_ns, request, ..] = words.get(..len)? else { return None };
         let name = (head >> 32) as u32;
-        keep_long_call(capture, (head >> 16) as u16, CallRow { name, begin_ns, end_ns, request });
+        self.call(capture, tid, (head >> 16) as u16, CallRow { name, begin_ns, end_ns, request });
         if request != 0 && !self.sums_later {
             let ns = end_ns.saturating_sub(begin_ns);
             self.sum_up(capture, (request, name), ns);
@@ -211,6 +213,29 @@ impl BlockReader {
             self.open.remove(&(tid, begin_ns));
         }
         Some(len)
+    }
+
+    /// Keeps what is needed of a call to another service: a long one, and a statement that has to do
+    /// with a transaction. Others are most of a large capture.
+    fn call(&mut self, capture: &mut Capture, tid: u32, flags: u16, call: CallRow) {
+        if flags & flag::CALL == 0 {
+            return;
+        }
+        let CallRow { name, begin_ns, end_ns, .. } = call;
+        if end_ns.saturating_sub(begin_ns) >= LONG_CALL_NS {
+            capture.calls.push(call);
+        }
+        if flags & flag::ERROR != 0 || self.too_many_statements {
+            return;
+        }
+        let kind = self.kinds.entry(name).or_insert_with(|| StatementKind::of(capture.name(name)));
+        if let Some(kind) = *kind {
+            capture.statements.push(StatementRow { tid, begin_ns, end_ns, kind });
+        }
+        if capture.statements.len() > MOST_STATEMENTS {
+            self.too_many_statements = true;
+            capture.statements = Vec::new();
+        }
     }
 
     /// Sums are for spans that a request repeats; a million requests with one span of each name
@@ -238,7 +263,7 @@ impl BlockReader {
     /// Adds the row of a record: one arm a kind.
     fn row(&mut self, capture: &mut Capture, tid: u32, seq: u64, record: Record<'_>) {
         if let Record::Span { name, flags, begin_ns, end_ns, request, .. } = record {
-            keep_long_call(capture, flags, CallRow { name, begin_ns, end_ns, request });
+            self.call(capture, tid, flags, CallRow { name, begin_ns, end_ns, request });
         }
         let list_of = |attributes| match self.wanted {
             Wanted::Bare => Vec::new(),
@@ -373,6 +398,7 @@ fn complete(
     nodes: &mut Nodes,
     paused: Option<Vec<(u64, u64)>>,
 ) {
+    capture.statements.sort_by_key(|s| (s.begin_ns, s.tid));
     capture.spans.sort_by_key(|s| s.begin_ns);
     let spans = std::mem::take(&mut capture.spans);
     let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));

@@ -11,7 +11,7 @@ use format::wake::Wake;
 use super::meta::Meta;
 use super::quick::QuickMap;
 use super::rows::{
-    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, StatementRow,
     TaskRow, ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::{Code, StackNode};
@@ -78,6 +78,9 @@ pub struct Capture {
     pub open_spans: Vec<SpanRow>,
     /// Calls to other services of 5 ms and more, whatever is wanted. In the order of the file.
     pub calls: Vec<CallRow>,
+    /// Statements that begin, change or end a transaction, by begin; none if there are more than
+    /// 262,144.
+    pub statements: Vec<StatementRow>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
     pub own_spans: Vec<SpanRow>,

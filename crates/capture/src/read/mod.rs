@@ -37,7 +37,7 @@ pub use observed::Choose;
 pub use parts::Parts;
 pub use quick::{QuickMap, QuickSet};
 pub use rows::{
-    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, StatementKind, StatementRow,
     TaskRow, Text, ThreadRow, TraceRow, VitalRow, Wish,
 };
 pub use tables::{Code, StackNode};

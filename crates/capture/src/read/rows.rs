@@ -108,6 +108,49 @@ pub struct CallRow {
     pub request: u64,
 }
 
+/// What a statement does to a database's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    /// It begins one.
+    Begins,
+    /// It changes something: in one, which it may have begun.
+    Changes,
+    /// It ends it.
+    Ends,
+}
+
+impl StatementKind {
+    /// By the name of a call; None: it does nothing to one, or is no statement. `DELETE host` is a
+    /// request of HTTP.
+    pub fn of(name: &str) -> Option<StatementKind> {
+        let mut words = name.split([' ', ';']).map(str::to_ascii_lowercase);
+        let (first, second) = (words.next()?, words.next().unwrap_or_default());
+        Some(match (first.as_str(), second.as_str()) {
+            ("begin", _) | ("start", "transaction") => StatementKind::Begins,
+            ("insert" | "replace", "into" | "or") | ("delete", "from") => StatementKind::Changes,
+            ("update", _) | ("create" | "drop" | "alter", "table" | "index") => {
+                StatementKind::Changes
+            }
+            ("commit" | "end", _) => StatementKind::Ends,
+            ("rollback", second) if second != "to" => StatementKind::Ends,
+            _ => return None,
+        })
+    }
+}
+
+/// A statement that begins, changes or ends a transaction, and did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementRow {
+    /// Thread that sent it.
+    pub tid: u32,
+    /// Begin.
+    pub begin_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// What it does.
+    pub kind: StatementKind,
+}
+
 /// An instant event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRow {

@@ -22,12 +22,13 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::chain::{self, Reach};
 use crate::ended_by::one_wait::left_place::{self, EndedWait};
-use crate::ended_by::one_wait::{inside_call, lock_order, queue_reader, ran_before};
+use crate::ended_by::one_wait::{inside_call, lock_order, queue_reader, ran_before, transaction};
 use crate::ended_by::read::wakeup_record::{self, WakeRecord};
 use crate::ended_by::read::{owner, thread_end};
 use crate::ended_by::tasks::package_workers;
 use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
+use crate::facts::transactions::Transaction;
 use crate::facts::{pools, threads, waiting};
 
 /// Threads a circle is searched through.
@@ -55,6 +56,9 @@ const OF_POOL: &[Source<Ask>] = &[
     (Inference::SameCode, of_package),
     (Inference::QueueReader, of_room),
 ];
+
+/// Which thread had a database.
+const OF_DATABASE: &[Source<Ask>] = &[(Inference::OpenTransaction, of_transaction)];
 
 /// Which thread of this process had a file lock.
 const OF_FILE_LOCK: &[Source<Ask>] =
@@ -135,6 +139,11 @@ pub fn file_lock_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Block
     best(cx, OF_FILE_LOCK, &Asked::about(segment), |_| true)
 }
 
+/// The thread of this process that had the database whose lock `segment` waits for.
+pub fn database_holder(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    best(cx, OF_DATABASE, &Asked::about(segment), |_| true)
+}
+
 /// The thread whose end, or whose `Event.set`, `segment` waits for.
 pub fn awaited_thread(cx: &Context<'_>, segment: &Segment<'_>, joins: bool) -> Option<Blocker> {
     let list = if joins { OF_END } else { OF_EVENT };
@@ -205,6 +214,13 @@ fn of_any_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
         WakeRecord::Elsewhere => Some(Candidate::nobody(Inference::WakeRecord)),
         WakeRecord::By(tid) => Some(at_main_stack(cx, asked.segment, (tid, Inference::WakeRecord))),
     }
+}
+
+fn of_transaction(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    let Transaction { tid, from_ns, to_ns } = transaction::of(cx, asked.segment)?;
+    let stack = cx.main_stack(tid, from_ns, to_ns);
+    let blocker = Blocker::thread(tid, stack, false, Inference::OpenTransaction);
+    (stack != 0).then(|| Candidate::of(blocker))
 }
 
 fn of_file_record(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {

@@ -56,6 +56,8 @@ ids! {
         WakeRecord = "wakeup-record",
         /// The one thread inside of the call that waits, at something else.
         InsideCall = "inside-the-call",
+        /// The one thread whose transaction was open during the wait, and ended with it.
+        OpenTransaction = "open-transaction",
         /// Ran just before the waiter came back.
         RanBefore = "ran-before-wakeup",
         /// Left a function when the wait ended.

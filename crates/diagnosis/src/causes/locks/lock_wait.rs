@@ -69,9 +69,10 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
             Some(Claim { blocker, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::Sleep if cx.frames.asks_sqlite(segment.stack()) => {
-            let resource = Some(Resource::Database);
+            let (blocker, resource) =
+                (holder::database_holder(cx, segment), Some(Resource::Database));
             // A database's client is the messenger.
-            Some(Claim { resource, ..Claim::of(Cause::LockWait, segment) })
+            Some(Claim { blocker, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::Sleep if cx.frames.polls_a_lock(segment.stack()) => {
             let resource = Some(Resource::PolledLock);

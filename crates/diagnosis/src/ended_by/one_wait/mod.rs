@@ -6,3 +6,4 @@ pub(crate) mod left_place;
 pub(crate) mod lock_order;
 pub(crate) mod queue_reader;
 pub(crate) mod ran_before;
+pub(crate) mod transaction;

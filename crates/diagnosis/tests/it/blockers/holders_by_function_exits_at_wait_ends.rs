@@ -2,7 +2,7 @@
 //! wait ended is named, though it shares no code with the waiter; and a thread that waits for an
 //! answer with a time limit is at work.
 
-use capture::read::Capture;
+use capture::read::{Capture, StatementKind, StatementRow};
 use diagnosis::diagnose;
 use format::wait::WaitKind::{Futex, Poll, Running, Sleep};
 use made::{also_off, also_seen, seen, stack, stack_on, BEGIN, MS};
@@ -168,6 +168,53 @@ fn a_thread_whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
         assert_eq!(asks([262, 270, 258, 266], exact), counted, "{exact}");
         assert_eq!(asks([100, 270, 130, 60], exact), None, "{exact}");
     }
+}
+
+/// A request asks SQLite for its lock for 280 ms; two other threads sleep at one line each all the
+/// time, with transactions from and until these times.
+fn asks_once(transactions: &[(u32, u64, u64)]) -> Option<String> {
+    let mut made = made::capture(WAITER, &["PUT /notes"]);
+    made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+    made.requests.push(made::request(100, WAITER, BEGIN + 500 * MS, 285));
+    let put = stack(&mut made, &[("put", "/srv/notes.py", 24)]);
+    let frames = [("step", "/lib/libsqlite3.so.0", 0), ("usleep", "/lib/libc.so.6", 0)];
+    let polls = stack_on(&mut made, put, &frames);
+    let native = made.codes.len() - 2;
+    made.codes[native..].iter_mut().for_each(|code| code.native = true);
+    seen(&mut made, WAITER, &[]);
+    also_seen(&mut made, WAITER, (505..780).step_by(12), Sleep, polls);
+    for (keeper, function) in KEEPERS.into_iter().zip(["nightly", "report"]) {
+        let sleeps = stack(&mut made, &[(function, "/srv/jobs.py", 12)]);
+        seen(&mut made, keeper, &[]);
+        also_seen(&mut made, keeper, (2..1_000).step_by(50), Sleep, sleeps);
+    }
+    for (tid, from, to) in transactions {
+        let row = |at_ms: u64, kind| {
+            let begin_ns = BEGIN + at_ms * MS;
+            StatementRow { tid: *tid, begin_ns, end_ns: begin_ns, kind }
+        };
+        made.statements.push(row(*from, StatementKind::Changes));
+        made.statements.push(row(*to, StatementKind::Ends));
+    }
+    made.statements.sort_by_key(|s| s.begin_ns);
+    let verdict = diagnose(&made, |_| 100 * MS);
+    let (first, text) = (&verdict.findings[0], to_text(&verdict));
+    assert_eq!(first.cause.text(), "lock-wait", "{text}");
+    first.culprit.clone().map(|p| p.function)
+}
+
+#[test]
+fn a_thread_whose_transaction_ended_with_the_wait_had_the_database() {
+    let [one, other] = [KEEPERS[0], KEEPERS[1]];
+    let name = |name: &str| Some(name.to_owned());
+    assert_eq!(asks_once(&[(one, 300, 776)]), name("nightly"));
+    assert_eq!(asks_once(&[(one, 300, 550), (other, 560, 776)]), name("report"));
+    // Ended long before the wait did, or after it; began near its end.
+    assert_eq!(asks_once(&[(one, 300, 650)]), None);
+    assert_eq!(asks_once(&[(one, 300, 900)]), None);
+    assert_eq!(asks_once(&[(one, 740, 776)]), None);
+    // Of two one may have had another database.
+    assert_eq!(asks_once(&[(one, 300, 776), (other, 400, 774)]), None);
 }
 
 /// The same waits; one thread without a request packs and saves in turn meanwhile, 60 ms each, and
