@@ -22,7 +22,7 @@ use crate::timeline::{self, overlap_ns, slice_between, Late, Segment, State};
 use crate::words;
 
 /// Answers that are remembered; beyond, the memory is emptied.
-const MOST_MAIN_STACKS: usize = 64 * 1024;
+const MAIN_STACKS_MAX: usize = 64 * 1024;
 
 /// Whether it is a thread of dashcam's own, which serves nobody.
 pub fn is_of_the_recorder(capture: &Capture, tid: u32) -> bool {
@@ -207,7 +207,7 @@ impl<'c> Index<'c> {
         }
         let found = self.find_main_stack(tid, from_ns, to_ns);
         let mut known = self.main_stacks.borrow_mut();
-        if known.len() >= MOST_MAIN_STACKS {
+        if known.len() >= MAIN_STACKS_MAX {
             known.clear();
         }
         known.insert(key, found);

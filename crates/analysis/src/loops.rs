@@ -6,15 +6,12 @@
 
 use format::wait::WaitKind;
 
+use crate::cost::{self, Step};
 use crate::index::Index;
 use crate::resource::is_epoll;
 use crate::signatures::Stdlib;
 use crate::thresholds;
 use crate::timeline::{Segment, State};
-
-/// How far around a segment its loop's polls are searched for first: most loops poll every few
-/// milliseconds. No answer depends on it.
-const NEAR_NS: [u64; 2] = [50_000_000, 400_000_000];
 
 impl<'c> Index<'c> {
     /// Whether the segment's thread runs an event loop.
@@ -78,7 +75,10 @@ impl<'c> Index<'c> {
                 return *busy_ns;
             }
         }
-        let near = NEAR_NS.iter().find_map(|reach_ns| self.busy_between_polls(segment, *reach_ns));
+        let near = cost::LOOP_POLLS
+            .map(Step::ns)
+            .iter()
+            .find_map(|reach_ns| self.busy_between_polls(segment, *reach_ns));
         let busy = near.unwrap_or_else(|| self.busy_within(segment, thresholds::usual_ns()).times);
         self.busy.borrow_mut().insert(segment.tid, busy);
         busy.2

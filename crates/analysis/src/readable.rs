@@ -13,6 +13,11 @@ pub fn ms_text(ms: f64) -> String {
     }
 }
 
+/// Whether a part of something is too small for a percentage to show: under 1 %.
+pub fn is_under_a_percent(part: f64) -> bool {
+    part < 0.01
+}
+
 /// A time since a begin, `1,006 ms`: to the millisecond, since two of them are compared.
 pub fn offset_text(ms: f64) -> String {
     match ms {
@@ -59,6 +64,42 @@ pub fn counted(n: usize, what: &str) -> String {
 pub fn plain(text: &str) -> String {
     let keep = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     text.chars().map(|c| if keep(c) { c } else { '?' }).collect()
+}
+
+/// Requests that began this near to each other belong to one burst.
+const BURST_NS: u64 = 500_000_000;
+
+/// When requests began, to be written behind their number: `; in 4 bursts, 1.5-2.1 s apart`, `; all
+/// within half a second`, `; over 7.9 s`; nothing of one request.
+pub fn rhythm(seen_ns: &[u64]) -> String {
+    let (Some(first), Some(last), true) = (seen_ns.first(), seen_ns.last(), seen_ns.len() > 1)
+    else {
+        return String::new();
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut gaps: Vec<u64> = Vec::new();
+    let (mut burst, mut alone) = (*first, true);
+    for pair in seen_ns.windows(2) {
+        if pair[1] - pair[0] > BURST_NS {
+            gaps.push(pair[1] - burst);
+            burst = pair[1];
+        } else {
+            alone = false;
+        }
+    }
+    match (gaps.iter().min(), gaps.iter().max()) {
+        (Some(low), Some(high)) if gaps.len() >= 2 => {
+            let bursts = gaps.len() + 1;
+            let (low, high) = (format!("{:.1}", seconds(*low)), format!("{:.1}", seconds(*high)));
+            let apart = if low == high { low } else { format!("{low}-{high}") };
+            match alone {
+                true => format!("; every {apart} s"),
+                false => format!("; in {bursts} bursts, {apart} s apart"),
+            }
+        }
+        _ if last - first <= BURST_NS => "; all within half a second".to_owned(),
+        _ => format!("; over {:.1} s", seconds(last - first)),
+    }
 }
 
 #[cfg(test)]

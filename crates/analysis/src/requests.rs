@@ -247,13 +247,13 @@ impl<'c> Ends<'c> {
             return false;
         }
         /// The recorder keeps this many open requests in view; with more, some are not named.
-        const MOST_OPEN: usize = 4000;
+        const OPEN_MAX: usize = 4000;
         let open = &self.capture.open_at_copy;
         // A capture of a running process has accounts (`books`). A missing `open_told` counts as
         // true: captures listed their open requests before they had that flag.
         let meta = &self.capture.meta.all;
         let asked = meta["books"].is_object() && meta["open_told"] != false;
-        let all = asked && open.len() < MOST_OPEN;
+        let all = asked && open.len() < OPEN_MAX;
         let unnamed = all && !open.contains(&row.id);
         let followed = self.last_ns.get(&row.tid).is_some_and(|last| *last > row.started_ns);
         unnamed || (!row.on_loop && followed && !open.contains(&row.id))

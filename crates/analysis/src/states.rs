@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::timeline::{self, Segment};
 use capture::read::{Capture, RequestRow};
+use format::sample::YOUNG_REQUEST_NS;
+
+use crate::timeline::{self, Segment};
 
 /// Times past this are damage (292 years of uptime); they are cut, so that sums fit.
 const LATEST_NS: u64 = i64::MAX as u64;
@@ -36,9 +38,6 @@ pub struct Long {
     /// Its end.
     pub end_ns: u64,
 }
-
-/// Requests under this are never sampled more often (the sampler's own limit).
-const YOUNG_NS: u64 = 15_000_000;
 
 impl<'c> Threads<'c> {
     /// Finds them.
@@ -159,7 +158,7 @@ fn long_requests(capture: &Capture, last_ns: u64) -> BTreeMap<u32, Vec<Long>> {
     let mut long: BTreeMap<u32, Vec<Long>> = BTreeMap::new();
     for request in capture.requests.iter().filter(|r| !r.on_loop) {
         let usual_ns = usual.get(&request.name).map_or(0, |ns| ns.saturating_mul(2));
-        if took(request) > usual_ns.max(YOUNG_NS) {
+        if took(request) > usual_ns.max(YOUNG_REQUEST_NS) {
             let end_ns = request.end_ns.unwrap_or(last_ns);
             let its = Long { begin_ns: request.started_ns, end_ns };
             long.entry(request.tid).or_default().push(its);

@@ -22,7 +22,7 @@ use crate::claim::Blocker;
 use crate::compare::Question;
 use crate::context::Context;
 use crate::evidence::{self, Role};
-use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, CANDIDATES};
+use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, CANDIDATES_MAX};
 
 /// An inference's answer to one question.
 #[derive(Clone, Copy, Debug)]
@@ -165,8 +165,8 @@ fn keep(cx: &Context<'_>, wait: &Segment<'_>, found: &[Candidate], won: Option<&
     };
     let mut heaviest: Vec<&Candidate> = found.iter().collect();
     heaviest.sort_by(|a, b| is_won(b).cmp(&is_won(a)).then_with(|| b.weight.total_cmp(&a.weight)));
-    let more = heaviest.len().saturating_sub(CANDIDATES);
-    let shown = heaviest.into_iter().take(CANDIDATES).map(shown).collect();
+    let more = heaviest.len().saturating_sub(CANDIDATES_MAX);
+    let shown = heaviest.into_iter().take(CANDIDATES_MAX).map(shown).collect();
     cx.trace.put(Question::about(Inference::Compared, wait).answered((shown, more), Vec::new()));
 }
 

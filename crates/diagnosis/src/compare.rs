@@ -12,7 +12,7 @@ use analysis::timeline::Segment;
 use crate::claim::Blocker;
 use crate::context::Context;
 use crate::explain::{
-    Candidate, Comparison, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES,
+    Candidate, Comparison, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES_MAX,
 };
 
 /// Candidates that are compared.
@@ -66,8 +66,8 @@ impl Contest {
         // The thread that was dropped last came nearest.
         let dropped = self.dropped.into_iter().flatten().rev();
         left.extend(dropped.map(|(tid, why)| (tid, Fate::Dropped(why), false)));
-        let more = left.len().saturating_sub(CANDIDATES);
-        let shown = left.into_iter().take(CANDIDATES).map(|(tid, fate, weighed)| {
+        let more = left.len().saturating_sub(CANDIDATES_MAX);
+        let shown = left.into_iter().take(CANDIDATES_MAX).map(|(tid, fate, weighed)| {
             let (evidence, weight) = if weighed { evidence(tid) } else { (Vec::new(), None) };
             let stack = cx.main_stack(tid, from_ns, to_ns);
             let place = cx.frames.innermost(stack);

@@ -15,9 +15,11 @@ use crate::explain::Inference;
 /// How much an inference's candidates weigh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
-    /// All the same.
+    /// A record was read, which no guess refutes: all the same.
+    Fact(f64),
+    /// A guess: all the same.
     Fixed(f64),
-    /// Each as much as its chances say; at most so much.
+    /// A guess that counts chances: each as much as these say, at most so much.
     Measured(f64),
 }
 
@@ -42,6 +44,10 @@ pub struct Row {
     pub why: &'static str,
 }
 
+const fn fact(by: Inference, role: Role, weight: f64, why: &'static str) -> Row {
+    Row { by, role, weight: Weight::Fact(weight), why }
+}
+
 const fn fixed(by: Inference, role: Role, weight: f64, why: &'static str) -> Row {
     Row { by, role, weight: Weight::Fixed(weight), why }
 }
@@ -50,46 +56,43 @@ const fn measured(by: Inference, role: Role, most: f64, why: &'static str) -> Ro
     Row { by, role, weight: Weight::Measured(most), why }
 }
 
-/// What counts chances may weigh so much: less than any fact.
-const MOST_OF_CHANCES: f64 = 1e5;
-
 /// Each inference that has rivals. The others answer questions that only they answer.
 pub const TABLE: &[Row] = {
     use Inference as By;
     use Role::{Holder, Waker};
     &[
         // Facts.
-        fixed(By::NamedHolder, Holder, 1e9, "read from the lock while it was waited for"),
-        fixed(By::GilHolder, Holder, 1e9, "read from the interpreter while it was waited for"),
-        fixed(By::TaskHolder, Holder, 1e9, "read from the lock that the task awaits"),
-        fixed(By::ThreadEndRead, Waker, 1e9, "read from the object that is joined"),
-        fixed(
+        fact(By::NamedHolder, Holder, 1e9, "read from the lock while it was waited for"),
+        fact(By::GilHolder, Holder, 1e9, "read from the interpreter while it was waited for"),
+        fact(By::TaskHolder, Holder, 1e9, "read from the lock that the task awaits"),
+        fact(By::ThreadEndRead, Waker, 1e9, "read from the object that is joined"),
+        fact(
             By::TimeLimit,
             Waker,
             1e8,
             "the wait ended with its limit: a wakeup that is recorded so late is the timer's",
         ),
-        fixed(
+        fact(
             By::WakeRecord,
             Waker,
             1e7,
             "the kernel's record; below the owner, since a waker may only pass the lock on",
         ),
-        fixed(
+        fact(
             By::TaskWaker,
             Waker,
             1e7,
             "the waker's own record; below the owner, since a waker may only pass the lock on",
         ),
-        fixed(
+        fact(
             By::TaskReference,
             Holder,
             1e6,
             "the task refers to what is awaited; it may do so and not hold it",
         ),
         // Chances that are counted, over several waits.
-        measured(By::Recurring, Waker, MOST_OF_CHANCES, "one over the chance of having been there"),
-        measured(By::RecurringExit, Waker, MOST_OF_CHANCES, "one over the chance of having left"),
+        measured(By::Recurring, Waker, 1e5, "one over the chance of having been there"),
+        measured(By::RecurringExit, Waker, 1e5, "one over the chance of having left"),
         fixed(
             By::PastTheLine,
             Holder,
@@ -153,7 +156,7 @@ pub(crate) fn row(by: Inference) -> Option<&'static Row> {
 /// The most that a candidate of an inference weighs; of one without rivals 1.
 pub fn most(by: Inference) -> f64 {
     row(by).map_or(1.0, |row| match row.weight {
-        Weight::Fixed(weight) | Weight::Measured(weight) => weight,
+        Weight::Fact(weight) | Weight::Fixed(weight) | Weight::Measured(weight) => weight,
     })
 }
 
@@ -164,7 +167,7 @@ pub(crate) fn role(by: Inference) -> Role {
 
 /// Whether an inference reads a record, which no guess refutes.
 pub(crate) fn is_fact(by: Inference) -> bool {
-    most(by) > MOST_OF_CHANCES
+    row(by).is_some_and(|row| matches!(row.weight, Weight::Fact(_)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use crate::block::unpack_pair;
 use crate::wait::{HolderSource, WaitKind};
 use crate::words::{flag, header, Kind};
 
+/// A request younger than this is never sampled more often than others are.
+pub const YOUNG_REQUEST_NS: u64 = 15_000_000;
+
 /// A sample's values; see the table on top of `record`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -101,7 +104,8 @@ impl Sample {
     }
 
     pub(crate) fn decode(name: u32, flags: u16, w: &[u64]) -> Option<Sample> {
-        let &[t_ns, who, wall_ns, cpu_ns, run_delay_ns, how, target, timeout_ns, ref more @ ..] = w
+        let &[t_ns, pair, wall_ns, cpu_ns, run_delay_ns, how, target, timeout_ns, ref more @ ..] =
+            w
         else {
             return None;
         };
@@ -111,7 +115,7 @@ impl Sample {
             [task, lock] => (task, lock),
             _ => return None,
         };
-        let (tid, gil_holder) = unpack_pair(who);
+        let (tid, gil_holder) = unpack_pair(pair);
         Some(Sample {
             t_ns,
             tid,

@@ -6,7 +6,7 @@ use capture::read::{Capture, SavedFor, Text};
 use format::metric::Numbers;
 
 /// Most series in a report.
-const MOST: usize = 3;
+const SERIES_MAX: usize = 3;
 
 /// `Saved for: metric: queue.depth was 120: queue.depth>100.`, and a line for each series that the
 /// rule may speak of. Nothing for other captures.
@@ -44,7 +44,7 @@ pub(crate) fn report(out: &mut String, capture: &Capture) {
     }
     // The series that is named comes first.
     series.sort_by_key(|(label, _)| !reason.starts_with(label.as_str()));
-    for (label, values) in series.iter().take(MOST) {
+    for (label, values) in series.iter().take(SERIES_MAX) {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         values.iter().for_each(|v| (low, high) = (low.min(*v), high.max(*v)));
         let (windows, last) = (values.len(), values.last().copied().unwrap_or_default());

@@ -23,9 +23,9 @@ pub struct Screen {
 }
 
 /// In front of the text of a fact.
-const LABEL: usize = 12;
+const LABEL_COLUMNS: usize = 12;
 /// Lines are not made shorter than this, however small the terminal is.
-const LEAST: usize = 40;
+const WIDTH_MIN: usize = 40;
 
 #[derive(Clone, Copy)]
 enum Style {
@@ -130,17 +130,17 @@ impl Page {
     fn source(&mut self, d: &Diagnosis<'_>, place: Option<&Place>) {
         let Some((line, changed)) = source_line::of(d.capture, place) else { return };
         let note = source_line::note(changed);
-        let room = self.screen.columns.max(LEAST) - LABEL - 3 - note.len();
+        let room = self.screen.columns.max(WIDTH_MIN) - LABEL_COLUMNS - 3 - note.len();
         self.fact("", &format!("{}{note}", source_line::cut(&line, room)), Style::Faint);
     }
 
     /// One fact, wrapped beside its label.
     fn fact(&mut self, label: &str, text: &str, style: Style) {
-        let indent = LABEL + 3;
-        let width = self.screen.columns.max(LEAST) - indent;
+        let indent = LABEL_COLUMNS + 3;
+        let width = self.screen.columns.max(WIDTH_MIN) - indent;
         for (i, line) in wrapped(text, width).iter().enumerate() {
             let label = if i == 0 { label } else { "" };
-            let label = self.styled(&format!("   {label:LABEL$}"), Style::Faint);
+            let label = self.styled(&format!("   {label:LABEL_COLUMNS$}"), Style::Faint);
             let line = self.styled(line, style);
             self.out += &format!("{label}{line}\n");
         }
@@ -154,7 +154,7 @@ impl Page {
     }
 
     fn sentence(&mut self, text: &str) {
-        for line in wrapped(text, self.screen.columns.max(LEAST)) {
+        for line in wrapped(text, self.screen.columns.max(WIDTH_MIN)) {
             self.out.push_str(&line);
             self.out.push('\n');
         }

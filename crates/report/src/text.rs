@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use analysis::frames::Place;
-use analysis::readable::{counted, ms_text, ns_text, plain, thousands};
+use analysis::readable::{counted, ms_text, ns_text, plain, rhythm, thousands};
 use analysis::thresholds;
 use capture::read::{Capture, MetricRow, SavedFor, SourceState, Text};
 use diagnosis::{Cause, Confidence, Diagnosis, Finding, Suspect};
@@ -76,14 +76,14 @@ fn typical(d: &Diagnosis<'_>) -> String {
 }
 
 /// Names of failed requests in a report.
-const MOST_FAILED: usize = 3;
+const FAILED_NAMES_MAX: usize = 3;
 
 /// What failed, and that the capture was made for it; what is not known of the rest.
 pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
     if d.failed > 0 {
-        let named = d.failures.iter().take(MOST_FAILED);
+        let named = d.failures.iter().take(FAILED_NAMES_MAX);
         let named: Vec<String> = named.map(|(name, n)| format!("{} {n}", plain(name))).collect();
-        let more = if d.failures.len() > MOST_FAILED { " and others" } else { "" };
+        let more = if d.failures.len() > FAILED_NAMES_MAX { " and others" } else { "" };
         let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
         let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", named.join(", "));
     }
@@ -151,7 +151,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
 }
 
 /// Characters of a line of source.
-const SOURCE: usize = 160;
+const SOURCE_CHARS_MAX: usize = 160;
 
 /// The place of a finding and that of its culprit, each with its line of source, if the capture has
 /// it.
@@ -162,7 +162,7 @@ pub(crate) fn sources(d: &Diagnosis<'_>, f: &Finding) -> Vec<(String, String)> {
         let at = format!("{file}:{}", place.line);
         let Some((line, changed)) = source_line::of(d.capture, Some(place)) else { continue };
         if found.iter().all(|(known, _)| *known != at) {
-            let line = source_line::cut(&line, SOURCE);
+            let line = source_line::cut(&line, SOURCE_CHARS_MAX);
             found.push((at, line + source_line::note(changed)));
         }
     }
@@ -220,41 +220,6 @@ pub(crate) fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
     let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
     let _ = write!(text, "; first at {h:02}:{m:02}:{s:02} UTC");
     text
-}
-
-/// Requests that began this near to each other belong to one burst.
-const BURST_NS: u64 = 500_000_000;
-
-/// `; in 4 bursts, 1.5-2.1 s apart`, `; all within 0.2 s`, `; over 7.9 s`; nothing of one request.
-fn rhythm(seen_ns: &[u64]) -> String {
-    let (Some(first), Some(last), true) = (seen_ns.first(), seen_ns.last(), seen_ns.len() > 1)
-    else {
-        return String::new();
-    };
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let mut gaps: Vec<u64> = Vec::new();
-    let (mut burst, mut alone) = (*first, true);
-    for pair in seen_ns.windows(2) {
-        if pair[1] - pair[0] > BURST_NS {
-            gaps.push(pair[1] - burst);
-            burst = pair[1];
-        } else {
-            alone = false;
-        }
-    }
-    match (gaps.iter().min(), gaps.iter().max()) {
-        (Some(low), Some(high)) if gaps.len() >= 2 => {
-            let bursts = gaps.len() + 1;
-            let (low, high) = (format!("{:.1}", seconds(*low)), format!("{:.1}", seconds(*high)));
-            let apart = if low == high { low } else { format!("{low}-{high}") };
-            match alone {
-                true => format!("; every {apart} s"),
-                false => format!("; in {bursts} bursts, {apart} s apart"),
-            }
-        }
-        _ if last - first <= BURST_NS => "; all within half a second".to_owned(),
-        _ => format!("; over {:.1} s", seconds(last - first)),
-    }
 }
 
 /// The vital that says how long the cgroup was held back.

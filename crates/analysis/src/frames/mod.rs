@@ -263,7 +263,7 @@ impl<'c> Frames<'c> {
     }
 
     /// The files of the program's own functions on a stack, the innermost first, at most
-    /// `MOST_FILES`. A module's top level is under everything that its thread does.
+    /// `FILES_MAX`. A module's top level is under everything that its thread does.
     pub fn own_files(&self, stack: u32) -> Vec<&'c str> {
         let mut files = Vec::new();
         let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && !f.is_module_body();
@@ -272,7 +272,7 @@ impl<'c> Frames<'c> {
                 files.push(frame.file);
             }
         }
-        files.truncate(MOST_FILES);
+        files.truncate(FILES_MAX);
         files
     }
 
@@ -421,7 +421,7 @@ fn names_a_lock(name: &str) -> bool {
 }
 
 /// Files of one stack in which others are taken to know what it waits for.
-const MOST_FILES: usize = 3;
+const FILES_MAX: usize = 3;
 
 /// Packages that stand in for the interpreter's own threads, locks and sockets.
 const GREENLETS: [&str; 2] = ["/gevent/", "/greenlet/"];

@@ -369,7 +369,7 @@ fn acceptor(cx: &Context<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u3
 }
 
 /// The longest segments of a request that are considered for what it did.
-const MOST_SEGMENTS: usize = 512;
+const SEGMENTS_MAX: usize = 512;
 
 type Answer = Option<(u64, Claim)>;
 
@@ -425,7 +425,7 @@ fn mostly(cx: &Context<'_>, request: u64, timeline: &[Segment<'_>]) -> Option<Cl
     let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
     longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
     let mut causes: Vec<(u64, Claim)> = Vec::new();
-    for segment in longest_first.into_iter().take(MOST_SEGMENTS) {
+    for segment in longest_first.into_iter().take(SEGMENTS_MAX) {
         let claim = followed(cx, request, segment);
         match causes.iter_mut().find(|(_, known)| known.cause == claim.cause) {
             Some((ns, _)) => *ns += segment.ns(),

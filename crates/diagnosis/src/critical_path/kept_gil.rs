@@ -12,7 +12,7 @@ use crate::ended_by::read::gil;
 use crate::facts::long_work;
 
 /// Threads whose waits for the GIL are considered.
-const MOST_THREADS: usize = 32;
+const THREADS_MAX: usize = 32;
 
 /// Whether the holder of the GIL would have kept it too long on a free machine as well: then it
 /// does not matter that the waiters got no CPU either.
@@ -43,7 +43,7 @@ pub(crate) fn answer(cx: &Context<'_>, segment: &Segment<'_>) -> Option<(u64, Cl
     };
     let saw = |tid: &&u32| cx.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
     let threads = cx.threads.iter().filter(saw).copied();
-    let longest = threads.take(MOST_THREADS).map(waits);
+    let longest = threads.take(THREADS_MAX).map(waits);
     let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
     let covered = longest.iter().map(Segment::ns).sum();
     let waiter = longest.first()?.tid;

@@ -8,7 +8,8 @@
 //!
 //! What it promises: data, no sentences; every rule, inference and reason has a stable id. Nothing
 //! here decides anything: the verdict is the same with it and without (a test judges all golden
-//! captures both ways). Bounded: `EXAMPLES` requests, `INTERVALS` of each, `CANDIDATES` a question.
+//! captures both ways). Bounded: `EXAMPLES_MAX` requests, `INTERVALS_MAX` of each, `CANDIDATES_MAX`
+//! a question.
 //!
 //! Missing on purpose: intervals of requests that are no example, and of time that no finding has.
 
@@ -21,13 +22,13 @@ use analysis::unit::Unit;
 use crate::cause::Cause;
 
 /// Requests shown of a finding, those with most of it.
-pub(crate) const EXAMPLES: usize = 3;
+pub(crate) const EXAMPLES_MAX: usize = 3;
 /// Intervals shown of a request, the longest.
-pub(crate) const INTERVALS: usize = 3;
+pub(crate) const INTERVALS_MAX: usize = 3;
 /// Candidates shown of a comparison.
-pub(crate) const CANDIDATES: usize = 5;
+pub(crate) const CANDIDATES_MAX: usize = 5;
 /// Blockers shown of a finding.
-pub(crate) const BLOCKERS: usize = 4;
+pub(crate) const BLOCKERS_MAX: usize = 4;
 
 macro_rules! ids {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {

@@ -3,14 +3,14 @@
 //! How it works: while `during` runs, an inference that asks `wants` about a wait inside of one of
 //! its windows puts its comparison here.
 //!
-//! What it promises: nothing is kept while nobody asks; at most `COMPARISONS` are.
+//! What it promises: nothing is kept while nobody asks; at most `COMPARISONS_MAX` are.
 
 use std::cell::{Cell, RefCell};
 
 use super::Comparison;
 
 /// Comparisons kept of one example.
-const COMPARISONS: usize = 2048;
+const COMPARISONS_MAX: usize = 2048;
 
 /// Where comparisons go.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Trace {
     /// Keeps a comparison.
     pub(crate) fn put(&self, comparison: Comparison) {
         let mut found = self.found.borrow_mut();
-        if found.len() < COMPARISONS {
+        if found.len() < COMPARISONS_MAX {
             found.push(comparison);
         }
     }
@@ -50,7 +50,7 @@ impl Trace {
     /// Keeps a comparison over several waits.
     pub(crate) fn put_of_group(&self, comparison: Comparison) {
         let mut groups = self.groups.borrow_mut();
-        if self.is_on() && groups.len() < COMPARISONS {
+        if self.is_on() && groups.len() < COMPARISONS_MAX {
             groups.push(comparison);
         }
     }

@@ -8,15 +8,13 @@
 
 use std::collections::HashMap;
 
-use analysis::thresholds;
 use analysis::timeline::{overlap_ns, Segment, State};
+use analysis::{cost, thresholds};
 use capture::read::Capture;
 use format::wait::WaitKind;
 
 use crate::context::Context;
 use crate::memo::Burst;
-
-const FIRST_SPAN_NS: u64 = 100_000_000;
 
 /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself,
 /// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
@@ -102,7 +100,7 @@ fn burst(cx: &Context<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> 
         first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
     let last =
         last.min(ends.get(ends.partition_point(|end| *end < to_ns)).copied().unwrap_or(u64::MAX));
-    let mut span_ns = FIRST_SPAN_NS;
+    let mut span_ns = cost::BURST.ns();
     loop {
         let begin = from_ns.saturating_sub(span_ns).max(first).min(from_ns);
         let end = (to_ns + span_ns).min(last).max(begin);

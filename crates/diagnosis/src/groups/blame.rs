@@ -21,7 +21,7 @@ use crate::facts::{activity, long_work, waiting};
 use crate::groups::Group;
 
 /// Callers of a culprit that are reported.
-const CALLERS: usize = 2;
+const CALLERS_MAX: usize = 2;
 
 /// The last of the program's own functions that called the culprit's, where it mattered most;
 /// none if the slow request goes the same way: it is one of its kind then.
@@ -43,7 +43,7 @@ pub fn path(cx: &Context<'_>, group: &Group<'_>) -> Vec<String> {
     if path.iter().all(|name| victim.contains(name) || Some(name) == at) {
         return Vec::new();
     }
-    path[path.len().saturating_sub(CALLERS)..].to_vec()
+    path[path.len().saturating_sub(CALLERS_MAX)..].to_vec()
 }
 
 /// Where the thread was that waited for the culprit and made the request wait itself, in the time

@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use analysis::readable::is_under_a_percent;
 use analysis::thresholds;
 use analysis::timeline::State;
 
@@ -21,9 +22,6 @@ use crate::explain::{Check, Inference, Threshold};
 use crate::facts::{awaits, waiting};
 use crate::finding::Confidence;
 use crate::groups::{blame, Group};
-
-/// A smaller part is not given as a number.
-const HARDLY_ANY: f64 = 0.01;
 
 /// How sure a finding is, what kept it from more, and what that rests on.
 pub(crate) struct Sure {
@@ -151,7 +149,7 @@ const TABLE: &[Row] = &[
             Some((seen, thresholds::half(), enough))
         },
         lowers: |f| match f.part(|w| w.slice.claim.seen || w.slice.claim.by_fellows) {
-            seen if seen < HARDLY_ANY => possible("hardly any of it was seen by a sample"),
+            seen if is_under_a_percent(seen) => possible("hardly any of it was seen by a sample"),
             seen => {
                 let why = format!("only {:.0} % of it was seen by a sample", seen * 100.0);
                 match seen < thresholds::small_part() {

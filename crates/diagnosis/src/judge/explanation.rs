@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use analysis::frames::Place;
+use analysis::readable::is_under_a_percent;
 use analysis::timeline::overlap_ns;
 
 use super::material::Material;
@@ -17,12 +18,9 @@ use crate::critical_path;
 use crate::explain::trace::Trace;
 use crate::explain::{
     BlockerPart, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Inference,
-    Interval, BLOCKERS, CANDIDATES, EXAMPLES, INTERVALS,
+    Interval, BLOCKERS_MAX, CANDIDATES_MAX, EXAMPLES_MAX, INTERVALS_MAX,
 };
 use crate::groups::{self, Group};
-
-/// Intervals and blockers that are a smaller part of it are not shown.
-const SLIVER: f64 = 0.01;
 
 /// Why the group's finding says what it says; None if nobody asked.
 pub(crate) fn of(
@@ -42,8 +40,8 @@ pub(crate) fn of(
     let mut requests: Vec<(usize, f64, Vec<&Weighed<'_>>)> =
         by_request.into_iter().map(|(index, (ns, slices))| (index, ns, slices)).collect();
     requests.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let more_requests = requests.len().saturating_sub(EXAMPLES);
-    let requests = requests.into_iter().take(EXAMPLES);
+    let more_requests = requests.len().saturating_sub(EXAMPLES_MAX);
+    let requests = requests.into_iter().take(EXAMPLES_MAX);
     let (blockers, more_blockers) = blockers(judge, group);
     Some(Explanation {
         requests: requests.map(|(index, _, slices)| example(judge, index, slices)).collect(),
@@ -91,8 +89,8 @@ fn blockers(judge: &Material<'_, '_>, group: &Group<'_>) -> (Vec<BlockerPart>, u
     let blocker = |((who, place), ns): (Key, f64)| BlockerPart { who, place, part: ns / all };
     let mut found: Vec<BlockerPart> = sums.into_iter().map(blocker).collect();
     found.sort_by(|a, b| b.part.total_cmp(&a.part));
-    let small = |b: &BlockerPart| b.part < SLIVER;
-    let shown = found.iter().take_while(|b| !small(b)).count().clamp(1, BLOCKERS);
+    let small = |b: &BlockerPart| is_under_a_percent(b.part);
+    let shown = found.iter().take_while(|b| !small(b)).count().clamp(1, BLOCKERS_MAX);
     let more = found.len() - shown;
     found.truncate(shown);
     (found, more)
@@ -113,8 +111,8 @@ fn example(judge: &Material<'_, '_>, index: usize, mut slices: Vec<&Weighed<'_>>
     let ns = |i: &Interval| i.to_ns - i.from_ns;
     intervals.sort_by_key(|i| (std::cmp::Reverse(ns(i)), i.from_ns));
     let all: u64 = intervals.iter().map(ns).sum();
-    let small = |i: &Interval| ns(i) as f64 <= SLIVER * all as f64;
-    let shown = intervals.iter().take_while(|i| !small(i)).count().min(INTERVALS);
+    let small = |i: &Interval| is_under_a_percent(ns(i) as f64 / all.max(1) as f64);
+    let shown = intervals.iter().take_while(|i| !small(i)).count().min(INTERVALS_MAX);
     let left = intervals.split_off(shown);
     let more = (left.len(), left.iter().map(ns).sum());
     intervals.sort_by_key(|i| i.from_ns);
@@ -215,8 +213,8 @@ fn add(known: &mut Comparison, other: Comparison) {
         }
     }
     known.candidates.sort_by_key(|c| std::cmp::Reverse(c.won));
-    known.more = known.more.max(other.more) + known.candidates.len().saturating_sub(CANDIDATES);
-    known.candidates.truncate(CANDIDATES);
+    known.more = known.more.max(other.more) + known.candidates.len().saturating_sub(CANDIDATES_MAX);
+    known.candidates.truncate(CANDIDATES_MAX);
     for threshold in other.thresholds {
         if !known.thresholds.contains(&threshold) {
             known.thresholds.push(threshold);

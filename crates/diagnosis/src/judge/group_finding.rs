@@ -26,10 +26,10 @@ use crate::reported::{
 };
 
 /// Other places in the report of a finding.
-const ELSEWHERE: usize = 3;
+const ELSEWHERE_MAX: usize = 3;
 
 /// Trace ids in the report of a finding.
-const TRACES: usize = 3;
+const IDS_MAX: usize = 3;
 
 pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Finding> {
     let share = group.excess_ns() / judge.excess.max(1.0);
@@ -137,7 +137,7 @@ impl OfSlow {
         let rows = || slow.iter().map(|i| judge.requests.slow[*i].row);
         let mut seen_ns: Vec<u64> = rows().map(|row| row.begin_ns).collect();
         seen_ns.sort_unstable();
-        let traces: Vec<_> = rows().take(TRACES).map(|row| judge.traces.request(row.id)).collect();
+        let traces: Vec<_> = rows().take(IDS_MAX).map(|row| judge.traces.request(row.id)).collect();
         OfSlow {
             seen_ns,
             trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
@@ -199,7 +199,7 @@ fn in_call(
 fn elsewhere(judge: &Material<'_, '_>, group: &Group<'_>) -> Vec<(Place, f64)> {
     let places = unattributed::other_places(judge.cx, group).into_iter();
     let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
-    parts.filter(|p| p.1 >= thresholds::reported_part()).take(ELSEWHERE).collect()
+    parts.filter(|p| p.1 >= thresholds::reported_part()).take(ELSEWHERE_MAX).collect()
 }
 
 /// The calls that an unexplained group passed in, each with its part in percent.

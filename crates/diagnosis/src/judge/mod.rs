@@ -21,12 +21,12 @@ use crate::judge::material::Material;
 use crate::order::Order;
 use crate::reported::{calls, own_cost, repeats};
 
-use wanted::{CONTROLS, MOST_SLOW};
+use wanted::{CONTROLS_MAX, SLOW_MAX};
 
 pub use wanted::wanted;
 
 /// Most findings reported.
-const MOST: usize = 5;
+const FINDINGS_MAX: usize = 5;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
@@ -65,8 +65,8 @@ fn judged<'c>(
     let excess_ns = requests.excess_ns();
     let failures = failures(&requests);
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
-    requests.slow.truncate(MOST_SLOW);
-    let mut controls = requests.controls(CONTROLS);
+    requests.slow.truncate(SLOW_MAX);
+    let mut controls = requests.controls(CONTROLS_MAX);
     if let Some(excerpt) = &capture.excerpt {
         // What the others did was not read.
         requests.slow.retain(|r| excerpt.requests.contains(&r.row.id));
@@ -91,7 +91,7 @@ fn judged<'c>(
     let mut findings: Vec<Finding> =
         groups.into_iter().filter_map(|g| group_finding::of(&judge, g)).collect();
     put_start_behind(&mut findings);
-    findings.truncate(MOST);
+    findings.truncate(FINDINGS_MAX);
     let named = findings.iter().filter(|f| f.cause != Cause::Unknown).map(|f| f.share);
     let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
     Diagnosis {

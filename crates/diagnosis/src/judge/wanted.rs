@@ -12,9 +12,9 @@ use analysis::thresholds;
 use capture::read::{Capture, Wish};
 
 /// Control requests that are considered.
-pub(crate) const CONTROLS: usize = 200;
+pub(crate) const CONTROLS_MAX: usize = 200;
 /// Slow requests that are considered; the slowest.
-pub(crate) const MOST_SLOW: usize = 200;
+pub(crate) const SLOW_MAX: usize = 200;
 /// The times that `diagnose` examines of a capture of which only the requests are read, the most
 /// important first.
 pub fn wanted(capture: &Capture, limit_ns: impl Fn(&str) -> u64) -> Vec<Wish> {
@@ -27,10 +27,10 @@ pub fn wanted(capture: &Capture, limit_ns: impl Fn(&str) -> u64) -> Vec<Wish> {
         to_ns: request.end_ns.saturating_add(near_ns),
     };
     // Before a slow request: what occupied its worker, and what its holder had begun.
-    let slow = requests.slow.iter().take(MOST_SLOW).map(|r| around(r, thresholds::stale_ns()));
-    let controls = requests.controls(CONTROLS);
+    let slow = requests.slow.iter().take(SLOW_MAX).map(|r| around(r, thresholds::stale_ns()));
+    let controls = requests.controls(CONTROLS_MAX);
     let mut controls = spread(&controls).map(|r| around(r, near_ns));
-    let mut wishes = Vec::with_capacity(MOST_SLOW + CONTROLS);
+    let mut wishes = Vec::with_capacity(SLOW_MAX + CONTROLS_MAX);
     for wish in slow {
         wishes.push(wish);
         wishes.extend(controls.next());

@@ -1,13 +1,12 @@
 //! Which open requests are past their usual time: their threads are urgent; and which of them come
 //! near their limit: these may use what the sampler's token bucket holds.
 
-/// A request younger than this is never past its usual time.
-pub const YOUNG_NS: u64 = 15_000_000;
+use format::sample::YOUNG_REQUEST_NS;
 
 /// Whether a request that is open for `open_ns` is past its usual time. `typical_ns`: how long
 /// requests of its name take as a rule; `limit_ns`: how long they may.
 pub fn is_overdue(open_ns: u64, (typical_ns, limit_ns): (u64, u64)) -> bool {
-    open_ns > typical_ns.saturating_mul(2).max(YOUNG_NS).min(limit_ns)
+    open_ns > typical_ns.saturating_mul(2).max(YOUNG_REQUEST_NS).min(limit_ns)
 }
 
 /// The part of its limit from which on a request comes near it. On a busy machine many requests

@@ -8,8 +8,8 @@
 //! Missing on purpose: the kernel's record of the wakeup (`wakeup_record`); it is asked first.
 
 use analysis::signatures::{Pattern, Stdlib};
-use analysis::thresholds;
 use analysis::timeline::{overlap_ns, Segment, State};
+use analysis::{cost, thresholds};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -20,14 +20,12 @@ use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::facts::{pools, threads, waiting};
 use crate::memo::WaitEnd;
 
-const SHORT_WAITS_NS: u64 = 10_000_000;
-
 /// Which thread left a function when the wait ended, as far as that is asked.
 pub(crate) type LeftPlace<'a> = &'a dyn Fn() -> Option<u32>;
 
 fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
     match to_ns.saturating_sub(from_ns) < thresholds::turn_ns() {
-        true => WaitEnd::In(to_ns / SHORT_WAITS_NS),
+        true => WaitEnd::In(to_ns / cost::SHORT_WAITS.ns()),
         false => WaitEnd::At(to_ns),
     }
 }

@@ -18,8 +18,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use analysis::thresholds;
 use analysis::timeline::{Segment, State};
+use analysis::{cost, thresholds};
 use format::wait::WaitKind;
 
 use crate::candidate::{self, Candidate, Source};
@@ -29,8 +29,6 @@ use crate::context::Context;
 use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
 use crate::facts::long_work;
 use crate::memo::{Readings, WholeGilWait};
-
-const FIRST_SPAN_NS: u64 = 50_000_000;
 
 impl Readings {
     /// Of a capture. Cost: all its samples, once.
@@ -194,7 +192,7 @@ fn wait_around<'c>(cx: &Context<'c>, segment: &Segment<'c>) -> (u64, u64) {
         State::Run => s.ns() < thresholds::asking_ns(),
         State::Unknown => false,
     };
-    let mut span_ns = FIRST_SPAN_NS;
+    let mut span_ns = cost::GIL_WAIT.ns();
     loop {
         let (begin, end) = (from.saturating_sub(span_ns), to.saturating_add(span_ns));
         let all = cx.timeline(segment.tid, begin, end);

@@ -27,7 +27,9 @@ use crate::claim::{Blocker, Weighed};
 use crate::compare::Question;
 use crate::context::Context;
 use crate::ended_by::one_wait::left_place::{self, EndedWait, InFunction};
-use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::explain::{
+    Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES_MAX,
+};
 use crate::facts::{threads, waiting};
 
 /// A chance of no more than the first must be left, and the next best's must be so many times
@@ -306,8 +308,8 @@ fn keep<T: Ord + Clone>(
         let (evidence, weight) = (vec![Fact::Chance(*chance)], Some(1.0 - chance));
         Candidate { who, place, evidence, weight, fate, won: usize::from(is_it) }
     };
-    let candidates = by_chance.iter().take(CANDIDATES).map(candidate).collect();
-    let more = found.len().saturating_sub(CANDIDATES);
+    let candidates = by_chance.iter().take(CANDIDATES_MAX).map(candidate).collect();
+    let more = found.len().saturating_sub(CANDIDATES_MAX);
     let (id, wait) = about;
     let thresholds = match id {
         Inference::Recurring => vec![

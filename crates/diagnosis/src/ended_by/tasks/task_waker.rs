@@ -32,7 +32,7 @@ use crate::explain::Inference;
 use crate::facts::{activity, awaits};
 
 /// Wakers that are followed: those in front in a line.
-const LONGEST_LINE: usize = 64;
+const LINE_MAX: usize = 64;
 
 /// The blocker behind the waker `by` of the await that `row` is a sample of, in `segment`.
 /// `Await` says what the row of a waker has.
@@ -92,7 +92,7 @@ fn head_of_line<'c>(
     segment: &Segment<'_>,
 ) -> Option<&'c Await> {
     let mut by = by;
-    for _ in 0..LONGEST_LINE {
+    for _ in 0..LINE_MAX {
         let theirs = cx.capture.awaits.get(&by.holder).filter(|_| by.holder != 0);
         let in_line = |other: &&Await| {
             let inside = (segment.from_ns..by.t_ns).contains(&other.t_ns);

@@ -8,7 +8,7 @@ use format::record::Await;
 
 use crate::compare::Question;
 use crate::context::Context;
-use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::explain::{self, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES_MAX};
 
 /// A task, by when it was first and last seen so, and its first sample.
 pub(super) type Seen<'c> = HashMap<u64, (u64, u64, &'c Await)>;
@@ -35,8 +35,8 @@ pub(super) fn keep(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one
         fate,
         won: usize::from(one),
     };
-    let shown = able.iter().take(CANDIDATES).map(candidate).collect();
-    let more = able.len().saturating_sub(CANDIDATES);
+    let shown = able.iter().take(CANDIDATES_MAX).map(candidate).collect();
+    let more = able.len().saturating_sub(CANDIDATES_MAX);
     let least = Threshold::part("task-in-same-code.part-of-wait", thresholds::half());
     let question = Question::about(Inference::SameCode, segment);
     cx.trace.put(question.answered((shown, more), vec![least]));

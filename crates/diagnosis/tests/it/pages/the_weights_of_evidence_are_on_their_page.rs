@@ -16,7 +16,7 @@ fn each_row_of_the_table_is_a_row_of_the_page_and_there_is_no_other() {
         };
         let weight = analysis::readable::thousands(most(row.by) as u64);
         let weight = match row.weight {
-            Weight::Fixed(_) => weight,
+            Weight::Fact(_) | Weight::Fixed(_) => weight,
             Weight::Measured(_) => format!("up to {weight}"),
         };
         let id = format!("`{}`", row.by.id());

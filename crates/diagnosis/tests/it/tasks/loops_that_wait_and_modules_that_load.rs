@@ -5,7 +5,7 @@
 use crate::made;
 
 use capture::read::{Capture, TaskRow};
-use diagnosis::{diagnose, Finding};
+use diagnosis::{diagnose, Finding, Unit};
 use format::record::TARGET_IS_NAME;
 use format::wait::{HolderSource, WaitKind};
 use made::{off, sample, stack, BEGIN, MS};
@@ -80,7 +80,11 @@ fn the_task_that_kept_a_loop_is_named_and_changes_nothing_else() {
         rows(finding).iter().find(of).map(|row| (row.value, row.unit))
     };
     assert_eq!(with.cause.text(), "event-loop-blocked");
-    assert!(own(&with).is_some_and(|(part, unit)| part > 90.0 && unit == "%"), "{:?}", rows(&with));
+    assert!(
+        own(&with).is_some_and(|(part, unit)| part > 90.0 && unit == Unit::Percent),
+        "{:?}",
+        rows(&with)
+    );
     assert_eq!(own(&without), None);
     assert_eq!(rows(&with).len(), rows(&without).len() + 1);
     let said = with.summary.replace(" in task `refresh prices`", "");
