@@ -27,7 +27,8 @@ const UNTRACKED: u64 = SLOTS as u64 - 1;
 /// An open request as its caller holds it. `id` 0: recording was off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Unique in this process: serial number << 12 | slot.
+    /// Unique in this process, and for what a forked child takes over from its parent: serial
+    /// number << 12 | slot.
     pub id: u64,
     /// When it began.
     pub begin_ns: u64,
@@ -91,10 +92,15 @@ impl Slot {
 /// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
 const NO_TASK: u64 = 1;
 
+/// The next serial number, of all tables of this process: a child goes on where its parent was, as
+/// contexts that it took over have the ids of the parent's requests.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
 /// The table of open requests.
 pub struct OpenTable {
     slots: Box<[Slot]>,
-    serial: AtomicU64,
+    /// The serial number of its first request.
+    first: u64,
     /// One past the highest slot ever used. Relaxed: a walk that misses a slot entered at this
     /// instant sees it next time.
     high: AtomicUsize,
@@ -112,8 +118,8 @@ const FULL: usize = usize::MAX;
 impl OpenTable {
     pub(crate) fn new() -> OpenTable {
         let slots = (0..SLOTS - 1).map(|_| Slot::default()).collect();
-        let freed = AtomicUsize::new(0);
-        OpenTable { slots, serial: AtomicU64::new(1), high: AtomicUsize::new(0), freed }
+        let (first, freed) = (SERIAL.load(Ordering::SeqCst), AtomicUsize::new(0));
+        OpenTable { slots, first, high: AtomicUsize::new(0), freed }
     }
 
     pub(crate) fn enter(
@@ -124,7 +130,7 @@ impl OpenTable {
         on_loop: bool,
     ) -> Option<u64> {
         // SeqCst: a thread that naps until one begins is woken behind this (`sys::nap`).
-        let serial = self.serial.fetch_add(1, Ordering::SeqCst);
+        let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let start = tid as usize % SPREAD;
         let near = (0..NEAR).map(|probe| start + probe);
         let freed = self.freed.load(Ordering::Relaxed);
@@ -168,16 +174,16 @@ impl OpenTable {
 
     /// Requests begun so far.
     pub fn begun(&self) -> u64 {
-        self.serial.load(Ordering::SeqCst).saturating_sub(1)
+        SERIAL.load(Ordering::SeqCst).saturating_sub(self.first)
     }
 
     /// Whether a request began after `begun` had.
     pub fn began_after(&self, id: u64, begun: u64) -> bool {
-        id >> 12 > begun
+        id >> 12 >= self.first + begun
     }
 
     pub(crate) fn untracked(&self) -> u64 {
-        (self.serial.fetch_add(1, Ordering::SeqCst) << 12) | UNTRACKED
+        (SERIAL.fetch_add(1, Ordering::SeqCst) << 12) | UNTRACKED
     }
 
     pub(crate) fn rename(&self, id: u64, name: ring::Name) {
@@ -388,3 +394,24 @@ impl OpenTable {
 
 /// Id of a slot that is being filled.
 const CLAIMED: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::OpenTable;
+
+    #[test]
+    fn a_childs_requests_have_other_ids_than_its_parents() {
+        let enter = |table: &OpenTable| table.enter(5, 1, 64, false).expect("there is a slot");
+        let parents = OpenTable::new();
+        let theirs = enter(&parents);
+        // A forked child makes a table of its own; its thread searches from the same slot.
+        let childs = OpenTable::new();
+        assert_eq!(childs.begun(), 0);
+        assert!(!childs.began_after(theirs, 0) && !childs.is_open(theirs));
+        let own = enter(&childs);
+        assert_ne!(own, theirs);
+        assert!(childs.is_open(own) && !childs.is_open(theirs));
+        assert!(childs.began_after(own, 0) && !childs.began_after(own, 1));
+        assert_eq!(childs.begun(), 1);
+    }
+}
