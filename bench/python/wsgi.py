@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import selectors
 import socket
 import statistics
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 ROUNDS, RUNS, TIMES = 7, 10, 500
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Once:
@@ -101,6 +103,17 @@ def worker_of(app: Any) -> Any:
     return worker
 
 
+def reply(client: socket.socket) -> bytes:
+    """A whole reply: its head and its body are sent apart, and may arrive so."""
+    found = b""
+    while True:
+        found += client.recv(65536)
+        head, _, body = found.partition(b"\r\n\r\n")
+        length = LENGTH.search(head)
+        if len(body) >= int(length[1]) if length else body.endswith(b"0\r\n\r\n"):
+            return found
+
+
 @contextlib.contextmanager
 def calls(app: Any) -> Iterator[Callable[[int], None]]:
     """A function that serves that many requests of one connection."""
@@ -120,7 +133,7 @@ def calls(app: Any) -> Iterator[Callable[[int], None]]:
                 key.data(key.fileobj)
             worker.tpool.step()
             worker.futures.clear()
-            if (found := client.recv(65536))[9:12] != b"200":
+            if (found := reply(client))[9:12] != b"200":
                 raise SystemExit(f"bench: the service answered {found[:40]!r}, wanted 200")
 
     yield some
