@@ -207,7 +207,27 @@ impl Moment {
     /// other: were each released by the one before it, a long chain would end the stack.
     ///
     /// Safety: the GIL is held, and the caller holds the object, or it is dead.
+    #[inline]
     pub unsafe fn drop_attributes(&self) {
+        if cfg!(Py_GIL_DISABLED) || self.tracked.load(Ordering::Relaxed) {
+            // SAFETY: promised by the caller.
+            return unsafe { self.drop_odd() };
+        }
+        for at in 0..self.count.replace(0) as usize {
+            // SAFETY: promised by the caller; keys and values below the count are held. All are
+            // plain, so no code of the program runs that could find this object.
+            unsafe {
+                ffi::Py_XDECREF(self.keys[at].replace(null_mut()));
+                ffi::Py_XDECREF(self.values[at].replace(null_mut()));
+            }
+        }
+    }
+
+    /// As `drop_attributes`, of any kind.
+    ///
+    /// Safety: as `drop_attributes`.
+    #[cold]
+    unsafe fn drop_odd(&self) {
         // SAFETY: promised by the caller. Objects of the chain are held by it.
         unsafe {
             let mut chain = self.drop_into(null_mut());
