@@ -3,7 +3,6 @@
 //! A call into such a function costs only what CPython itself needs; a wrapper would add more than
 //! most of the functions do.
 
-use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -137,6 +136,21 @@ impl Forwarded {
     }
 }
 
+extern "C" {
+    static mut PyMethod_Type: ffi::PyTypeObject;
+    fn PyMethod_Self(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// The object that a bound method is bound to; None: it is another callable.
+#[inline]
+pub fn bound_to<'py>(method: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: a live object, the GIL is held; of a bound method its object is borrowed, never NULL.
+    unsafe {
+        let is_method = method.get_type_ptr() == &raw mut PyMethod_Type;
+        is_method.then(|| Bound::from_borrowed_ptr(method.py(), PyMethod_Self(method.as_ptr())))
+    }
+}
+
 /// Methods in the form that CPython keeps for ever, with an empty entry at the end.
 pub fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
     methods.push(ffi::PyMethodDef::zeroed());
@@ -148,43 +162,12 @@ pub fn function_of<'py>(
     state: Bound<'py, PyAny>,
     function: ffi::PyMethodDef,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the definition is leaked.
-    unsafe { function_with(state, leaked(vec![function])) }
-}
-
-/// Safety: the definition lives as long as the process.
-unsafe fn function_with<'py>(
-    state: Bound<'py, PyAny>,
-    definition: *mut ffi::PyMethodDef,
-) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: promised by the caller; the function holds the state. NULL is fetched as an error.
+    let definition = leaked(vec![function]);
+    // SAFETY: the definition is never freed; the function holds the state. NULL is fetched as an
+    // error.
     unsafe {
         let made = ffi::PyCFunction_NewEx(definition, state.as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(state.py(), made)
-    }
-}
-
-/// The definition of functions that are made again and again, each with a `self` of its own.
-pub struct Definition(UnsafeCell<ffi::PyMethodDef>);
-
-// SAFETY: CPython reads it, and nothing writes it.
-unsafe impl Sync for Definition {}
-
-impl Definition {
-    /// A function that takes keywords.
-    pub const fn new(name: &'static CStr, function: Fast) -> Definition {
-        Definition(UnsafeCell::new(ffi::PyMethodDef {
-            ml_name: name.as_ptr(),
-            ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
-            ml_flags: FAST,
-            ml_doc: std::ptr::null(),
-        }))
-    }
-
-    /// The function with this `self`.
-    pub fn with<'py>(&'static self, state: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: a static.
-        unsafe { function_with(state, self.0.get()) }
     }
 }
 

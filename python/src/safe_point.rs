@@ -15,11 +15,12 @@
 //!
 //! | place | when it runs | what it does |
 //! | --- | --- | --- |
-//! | `life.rs` `dealloc` | last reference to one of the next six | its `Life::end` |
+//! | `life.rs` `dealloc` | last reference to one of the next seven | its `Life::end` |
 //! | `moments/awaited/passing.rs` `impl Life for Passing` | an awaitable's | `request::abandon` |
 //! | `moments/awaited/represented.rs` `impl Life for Steps` | its steps' | releases its own |
 //! | `moments/awaited/wrapper.rs` `impl Life for Wrapper` | a wrapper's | releases its own |
 //! | `moments/sender.rs` `impl Life for Sender` | a `send`'s | releases the server's |
+//! | `moments/asgi.rs` `impl Life for Served` | a server's application's | releases the program's |
 //! | `moments/handed.rs` `impl Life for Work` | handed-over work's | releases the function |
 //! | `hooks/stand_in.rs` `impl Life for StandIn` | a stand-in's | releases callable and hook |
 //! | `moments/making.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |

@@ -26,6 +26,7 @@
 //! for it. Websockets and lifespan are no requests.
 
 use std::ffi::CStr;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
@@ -38,11 +39,13 @@ use super::arrivals::{begin_asgi, item};
 use super::awaited::{pass, pass_lazily, Role};
 use super::request;
 use super::sender::Sender;
-use crate::call::{quietly, wrong_call, Definition, Forwarded};
+use crate::call::{bound_to, quietly, wrong_call, Forwarded};
+use crate::disguise::{slots, Disguise};
 use crate::kept::word;
-use crate::made;
+use crate::life::{class, make, Head, Life};
 use crate::notice::Faults;
 use crate::process::recording;
+use crate::types::Class;
 
 /// `around(original, application)` of a server's `run_asgi`, which is called where the request is
 /// read and makes the coroutine of the task that serves it. The request begins here; the server
@@ -65,57 +68,112 @@ pub(super) unsafe extern "C" fn run(
             return meant.call();
         }
         let original = Bound::from_borrowed_ptr(py, meant.callable);
-        let application = Bound::from_borrowed_ptr(py, *meant.first);
         static FAULTS: Faults = Faults::new();
-        let served = quietly(Ok(None), || of_cycle(&original, &application));
-        let served = match FAULTS.or_note(py, served, || "run_asgi".to_owned()) {
-            Ok(Some(Some(served))) => served,
-            Ok(_) => return meant.call(),
+        let begun = quietly(Ok(0), || begin_cycle(&original));
+        let id = match FAULTS.or_note(py, begun, || "run_asgi".to_owned()) {
+            Ok(Some(0) | None) => return meant.call(),
+            Ok(Some(id)) => id,
             Err(error) => {
                 error.restore(py);
                 return null_mut();
             }
         };
-        let given = [null_mut(), served.as_ptr()];
+        let served = Served::new(id, *meant.first);
+        if served.is_null() {
+            ffi::PyErr_Clear();
+            quietly((), || request::end(py, id, false, ""));
+            return meant.call();
+        }
+        let given: [*mut ffi::PyObject; 2] = [null_mut(), served.cast()];
         let flagged = 1 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-        ffi::PyObject_Vectorcall(meant.callable, given.as_ptr().add(1), flagged as _, null_mut())
+        let made = ffi::PyObject_Vectorcall(
+            meant.callable,
+            given.as_ptr().add(1),
+            flagged as _,
+            null_mut(),
+        );
+        ffi::Py_DECREF(served.cast());
+        made
     }
 }
 
-/// The application that serves the request of a server's cycle, to which `run_asgi` is bound. None:
-/// nothing is recorded.
-fn of_cycle<'py>(
-    run_asgi: &Bound<'py, PyAny>,
-    application: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// Begins the request of a server's cycle, to which `run_asgi` is bound. 0: nothing is recorded.
+fn begin_cycle(run_asgi: &Bound<'_, PyAny>) -> PyResult<u64> {
     let py = run_asgi.py();
-    let cycle = run_asgi.getattr(word!(py, "__self__"))?;
+    let cycle = match bound_to(run_asgi) {
+        Some(cycle) => cycle,
+        None => run_asgi.getattr(word!(py, "__self__"))?,
+    };
     let (scope, transport) =
         (cycle.getattr(word!(py, "scope"))?, cycle.getattr(word!(py, "transport"))?);
-    let id = begin_asgi(&scope, Some(&transport), false)?;
-    if id == 0 {
-        return Ok(None);
-    }
-    static SERVED: Definition = Definition::new(c"application", served);
-    let state = made::tuple(py, &[made::int(py, id)?, application.clone()])?;
-    SERVED.with(state.into_any()).map(Some)
+    begin_asgi(&scope, Some(&transport), false)
 }
 
-/// The application that `of_cycle` makes; its `self` is the request and the program's application.
-unsafe extern "C" fn served(
-    state: *mut ffi::PyObject,
+/// The type of `Served`.
+static SERVED: Class = Class::new();
+
+/// The application that a server's cycle gets: it calls the program's, as the request that has
+/// begun.
+#[repr(C)]
+struct Served {
+    _head: Head,
+    call: Option<ffi::vectorcallfunc>,
+    /// The program's. Owned.
+    application: *mut ffi::PyObject,
+    weak: *mut ffi::PyObject,
+    request: u64,
+}
+
+// SAFETY: the layout above; the application is set once.
+unsafe impl Life for Served {
+    const WEAK: Option<usize> = Some(offset_of!(Served, weak));
+    const CALL: Option<usize> = Some(offset_of!(Served, call));
+    type Held = [*mut ffi::PyObject; 1];
+
+    fn held(&self) -> Self::Held {
+        [self.application]
+    }
+}
+
+impl Disguise for Served {
+    const OWN: &'static [&'static CStr] = &[c"__call__"];
+
+    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: promised by the caller.
+        unsafe { (*object.cast::<Served>()).application }
+    }
+}
+
+impl Served {
+    /// Owned; NULL and MemoryError.
+    ///
+    /// Safety: the GIL is held; `application` is a live object.
+    unsafe fn new(request: u64, application: *mut ffi::PyObject) -> *mut Served {
+        // SAFETY: promised by the caller; the type is that of a `Served`.
+        unsafe {
+            make(SERVED.get(), |_head| {
+                ffi::Py_INCREF(application);
+                Served { _head, call: Some(serve_begun), application, weak: null_mut(), request }
+            })
+        }
+    }
+}
+
+/// `served(scope, receive, send)`; any other call is the program's application's.
+unsafe extern "C" fn serve_begun(
+    object: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
+    flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, the function's `self`, which `of_cycle` made and the
-    // function holds, and `count` arguments, which the caller holds.
+    // SAFETY: called by CPython with the GIL and a `Served`, which the caller holds, as the
+    // arguments.
     unsafe {
-        let (id, application) = (ffi::PyTuple_GET_ITEM(state, 0), ffi::PyTuple_GET_ITEM(state, 1));
-        if count != 3 || !keywords.is_null() {
-            return ffi::PyObject_Vectorcall(application, args, count as _, keywords);
+        let Served { application, request, .. } = *object.cast::<Served>();
+        if flagged & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET != 3 || !keywords.is_null() {
+            return ffi::PyObject_Vectorcall(application, args, flagged as _, keywords);
         }
-        serve(ffi::PyLong_AsUnsignedLongLong(id), application, args)
+        serve(request, application, args)
     }
 }
 
@@ -260,8 +318,10 @@ unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
 /// The transport of the connection that a context serves, if its server reports it.
 static TRANSPORT: StaticRef<Py<PyAny>> = StaticRef::empty();
 
-/// Makes the context variable.
-pub(super) fn make_transport(py: Python<'_>) -> PyResult<()> {
+/// Makes the type of `Served`, and the context variable.
+pub(super) fn make_kept(py: Python<'_>) -> PyResult<()> {
+    let slots = slots::<Served>(Vec::new());
+    SERVED.set(class::<Served>(py, null_mut(), c"dashcam._native.Served", 0, slots)?);
     // SAFETY: a static, NUL-terminated name; NULL is fetched as an error.
     let made = unsafe {
         let made = ffi::PyContextVar_New(c"dashcam_transport".as_ptr(), null_mut());

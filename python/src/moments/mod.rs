@@ -362,7 +362,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     doors::make_types(py)?;
     awaited::make_types(py)?;
     sender::make_type(py)?;
-    asgi::make_transport(py)?;
+    asgi::make_kept(py)?;
     handed::make_type(py)?;
     add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
     add_type::<Requests>(module, c"Judged work; made by dashcam.request().", true)?;

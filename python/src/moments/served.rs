@@ -29,16 +29,11 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use super::{arrivals, request};
 use crate::aside::error_name;
 use crate::aside::fetched;
-use crate::call::{function_of, method, quietly, wrong_call};
+use crate::call::{bound_to, function_of, method, quietly, wrong_call};
 use crate::kept::word;
 use crate::notice::Faults;
 use crate::process::recording;
 use crate::{made, names};
-
-extern "C" {
-    static mut PyMethod_Type: ffi::PyTypeObject;
-    fn PyMethod_Self(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
-}
 
 /// The `self` of the `around` of a server's function.
 #[pyclass(frozen, module = "dashcam._native")]
@@ -121,13 +116,12 @@ unsafe extern "C" fn serve(
         let flagged = rest | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
         let call = || ffi::PyObject_Vectorcall(original, args.add(1), flagged as _, null_mut());
         // Bound by the hook, to the server's object; anything else is called as without us.
-        let is_bound = ffi::Py_TYPE(original) == &raw mut PyMethod_Type;
-        if !is_bound || recording(py).is_none() || names::open(py) != 0 {
+        let server = bound_to(&Bound::from_borrowed_ptr(py, original));
+        let (Some(server), Some(_), 0) = (server, recording(py), names::open(py)) else {
             return call();
-        }
+        };
         let serving = Bound::from_borrowed_ptr(py, state).cast_into_unchecked::<Serving>();
         let serving = serving.get();
-        let server = Bound::from_borrowed_ptr(py, PyMethod_Self(original));
         let rest = std::slice::from_raw_parts(args.add(1), rest);
         let begun = quietly(Ok(0), || serving.begin(&server, rest));
         let id = match serving.or_note(&server, begun) {
