@@ -9,7 +9,8 @@ from typing import Any
 from dashcam._integrations import asgi
 
 # The request of this context, and the path of the application that it was passed on to.
-_mounted: ContextVar[tuple[int, str]] = ContextVar("dashcam_mounted", default=(0, ""))
+# No default: without a mount there is nothing to read.
+_mounted: ContextVar[tuple[int, str]] = ContextVar("dashcam_mounted")
 
 
 def patch(native: Any, module: ModuleType) -> None:
@@ -33,5 +34,5 @@ def patch_routes(native: Any, module: ModuleType) -> None:
 
 
 def _path(request: int) -> str:
-    known, path = _mounted.get()
+    known, path = _mounted.get((0, ""))
     return path if known == request else ""

@@ -21,6 +21,7 @@ use super::request;
 use crate::interrupts::{ignored, interrupts};
 use crate::kept::word;
 use crate::made::{self, Id};
+use crate::names;
 use crate::process::recording;
 use crate::unfinished;
 
@@ -234,7 +235,7 @@ fn latin(bytes: &Bound<'_, PyBytes>) -> String {
 /// Gives the current request, if there is one, the name `METHOD route`.
 #[pyfunction]
 pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
-    request_named(crate::names::open(method.py()), method, route);
+    request_named(names::open(method.py()), method, route);
 }
 
 /// Gives an open request the name `METHOD route`, if both are texts: the values of a client or a
@@ -243,8 +244,9 @@ pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
 pub fn request_named(id: u64, method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };
     if let (Ok(method), Ok(route)) = (method.cast::<PyString>(), route.cast::<PyString>()) {
-        let (method, route) = (made::characters(method), made::characters(route));
-        let name = name_id(recorder, &method, &route, Source::Route);
+        let method = made::characters(method);
+        let make = || name_id(recorder, &method, &made::characters(route), Source::Route);
+        let name = names::route_id(recorder, &method, route, make);
         recorder::Request { id, begin_ns: 0 }.rename(name);
     }
 }

@@ -119,38 +119,64 @@ impl Texts {
 /// The path without its query, `{id}` for parts that look like ids, `{id}.json` for files with a
 /// digit in their names.
 fn put_path(buffer: &mut String, path: &str) {
-    let path = path.split('?').next().unwrap_or_default();
     let mut rest = path;
     loop {
-        let (end, is_word) = first_part(rest.as_bytes());
-        match is_word {
-            true => buffer.push_str(&rest[..end]),
-            false => put_part(buffer, &rest[..end]),
+        let part = first_part(rest.as_bytes());
+        let text = &rest[..part.end];
+        match part.form {
+            Form::Word => buffer.push_str(text),
+            Form::Digits => buffer.push_str("{id}"),
+            Form::Other => put_part(buffer, text),
         }
-        if end == rest.len() {
+        if !part.is_followed {
             return;
         }
         buffer.push('/');
-        rest = &rest[end + 1..];
+        rest = &rest[part.end + 1..];
     }
 }
 
-/// The length of the part before the next slash, and whether it is surely a word: short, with a
-/// letter behind `f`, and neither dots nor characters beyond ASCII.
-fn first_part(path: &[u8]) -> (usize, bool) {
-    let (mut is_plain, mut has_letter, mut end) = (true, false, path.len());
+/// The first part of a path.
+struct First {
+    /// Where it ends.
+    end: usize,
+    /// Whether a slash follows, and another part.
+    is_followed: bool,
+    form: Form,
+}
+
+/// What a part surely is.
+enum Form {
+    /// Short, with a letter behind `f`, and neither dots nor characters beyond ASCII; or nothing.
+    Word,
+    Digits,
+    Other,
+}
+
+/// The part before the next slash, the query, or the end.
+fn first_part(path: &[u8]) -> First {
+    let (mut is_plain, mut has_letter, mut others) = (true, false, 0);
+    let (mut end, mut is_followed) = (path.len(), false);
     for (at, byte) in path.iter().enumerate() {
         match byte {
-            b'/' => {
-                end = at;
+            b'0'..=b'9' => continue,
+            b'/' | b'?' => {
+                (end, is_followed) = (at, *byte == b'/');
                 break;
             }
             b'g'..=b'z' | b'G'..=b'Z' | b'_' => has_letter = true,
             b'.' | 0x80.. => is_plain = false,
             _ => (),
         }
+        others += 1;
     }
-    (end, end == 0 || end < LONG && is_plain && has_letter)
+    let form = match (end, others) {
+        (0, _) => Form::Word,
+        (_, 0) => Form::Digits,
+        _ if end < LONG && is_plain && has_letter => Form::Word,
+        _ => Form::Other,
+    };
+    First { end, is_followed, form }
 }
 
 fn put_part(buffer: &mut String, part: &str) {

@@ -12,6 +12,8 @@ mod held;
 mod ids;
 #[cfg(Py_GIL_DISABLED)]
 mod immortal;
+#[cfg(not(Py_GIL_DISABLED))]
+mod routes;
 mod table;
 
 use std::ptr::null_mut;
@@ -166,6 +168,25 @@ pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
     REQUESTS.by_characters(recorder, &text, |text| recorder.request_name(text))
 }
 
+/// The id of `method route`, a request's name that `make` makes. With the GIL it is found by the
+/// route's address.
+#[inline]
+pub fn route_id(
+    recorder: &Recorder,
+    method: &str,
+    route: &Bound<'_, PyString>,
+    make: impl FnOnce() -> u32,
+) -> u32 {
+    #[cfg(not(Py_GIL_DISABLED))]
+    let id = routes::id(method, route, recorder.epoch(), make);
+    #[cfg(Py_GIL_DISABLED)]
+    let id = {
+        let _ = (recorder, method, route);
+        make()
+    };
+    id
+}
+
 /// A name of ours: its id is asked for once a recorder, which takes a lock.
 pub struct Own {
     text: &'static str,
@@ -195,4 +216,6 @@ impl Own {
 pub fn forget(py: Python<'_>) {
     NAMES.forget(py);
     REQUESTS.forget(py);
+    #[cfg(not(Py_GIL_DISABLED))]
+    routes::forget(py);
 }
