@@ -211,3 +211,27 @@ def test_a_server_that_is_not_as_expected_serves_as_without_us(bench: Bench, bro
     notices = [notice for notice in dashcam.status()["integrations"] if "Server is not as expected" in notice]
     assert len(notices) == 1, dashcam.status()
     """)
+
+
+def test_a_connection_may_have_any_client_or_none(bench: Bench) -> None:
+    run(bench, """
+    import socket
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    sock, address = listener.accept()
+    class Connection:
+        pass
+    class Request:
+        method, path, headers = "GET", "/", []
+    class Worker:
+        def handle(self, request, connection): return native.current_request()
+    native.hook(Worker, "handle", around=native.serving(native.parsed(1, 2, "sock", "client")))
+    for given in (address, ("host",), ("host", "80"), ("host", -1), ("host", 1 << 70), "", b"", None, [1, 2]):
+        connection = Connection()
+        connection.sock, connection.client = sock, given
+        assert Worker().handle(Request(), connection), given
+    del connection.client
+    assert Worker().handle(Request(), connection)
+    notices = [notice for notice in dashcam.status()["integrations"] if "not as expected" in notice]
+    assert notices == [], notices
+    """)

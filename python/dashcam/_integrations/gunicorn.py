@@ -24,7 +24,7 @@ def patch_sync(native: Any, module: ModuleType) -> None:
 
 def patch_gthread(native: Any, module: ModuleType) -> None:
     """Hooks `ThreadWorker.handle_request(req, conn)`."""
-    _serves(native, module.ThreadWorker, native.parsed(1, 2, "sock"))
+    _serves(native, module.ThreadWorker, native.parsed(1, 2, "sock", "client"))
 
 
 def patch_async(native: Any, module: ModuleType) -> None:

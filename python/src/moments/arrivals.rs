@@ -25,20 +25,21 @@ use crate::names;
 use crate::process::recording;
 use crate::unfinished;
 
-/// Begins a request that arrived on `connection`. 0 when off.
+/// Begins a request that arrived on a connection, a socket and its client's port, which is 0 where
+/// it is not known. 0 when off.
 pub(super) fn begin(
     py: Python<'_>,
     recorder: &Recorder,
     (method, path): (&str, &str),
     on_loop: bool,
-    connection: Option<&Bound<'_, PyAny>>,
+    (socket, port): (Option<&Bound<'_, PyAny>>, u16),
     enter: bool,
 ) -> PyResult<u64> {
-    let fd = match connection {
-        Some(connection) => descriptor(connection)?,
+    let fd = match socket {
+        Some(socket) => descriptor(socket)?,
         None => -1,
     };
-    begin_on(py, recorder, (method, path), on_loop, Connection::of(fd), enter)
+    begin_on(py, recorder, (method, path), on_loop, Connection { fd, port }, enter)
 }
 
 /// As `begin`, with what is known of the connection.
@@ -91,7 +92,7 @@ pub fn request_arrives(
     let py = method.py();
     let Some(recorder) = recording(py) else { return Ok(Id(0)) };
     let (method, path) = (made::characters(method), made::characters(path));
-    let id = begin(py, recorder, (&method, &path), on_loop, connection, enter)?;
+    let id = begin(py, recorder, (&method, &path), on_loop, (connection, 0), enter)?;
     if !enter {
         unfinished::is_apart(id);
     }
@@ -137,7 +138,7 @@ pub(super) fn begin_asgi(
     let (method, path) = (text(word!(py, "method")), text(word!(py, "path")));
     let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| made::characters(text));
     let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| made::characters(text));
-    let connection = Connection { fd, port: client_port(scope) };
+    let connection = Connection { fd, port: port_of(item(scope, word!(py, "client"))) };
     let request = begin_on(py, recorder, (&method, &path), true, connection, enter)?;
     if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
         if let Err(error) = continue_trace(request, &headers) {
@@ -148,9 +149,8 @@ pub(super) fn begin_asgi(
     Ok(request)
 }
 
-/// The port of a scope's client, 0 where it has none: a pair of host and port.
-fn client_port(scope: &Bound<'_, PyAny>) -> u16 {
-    let client = item(scope, word!(scope.py(), "client"));
+/// The port of a client's address, a tuple of host, port, and others; 0 where it has none.
+pub(super) fn port_of(client: Option<Bound<'_, PyAny>>) -> u16 {
     let port = || client?.cast_into::<PyTuple>().ok()?.get_item(1).ok()?.cast_into::<PyInt>().ok();
     port().and_then(|port| port.extract().ok()).unwrap_or(0)
 }

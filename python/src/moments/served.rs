@@ -30,6 +30,7 @@ use super::{arrivals, request};
 use crate::aside::error_name;
 use crate::aside::fetched;
 use crate::call::{bound_to, function_of, method, quietly, wrong_call};
+use crate::interrupts::ignored;
 use crate::kept::word;
 use crate::notice::Faults;
 use crate::process::recording;
@@ -59,13 +60,21 @@ pub struct Parsed {
     connection: usize,
     /// The connection is this attribute of that argument.
     attribute: Option<Py<PyString>>,
+    /// Another attribute of that argument is its client's address.
+    client: Option<Py<PyString>>,
 }
 
-/// For `serving`: the request and its connection are these arguments.
+/// For `serving`: the request and its connection are these arguments, or the connection and its
+/// client's address are attributes of the second.
 #[pyfunction]
-#[pyo3(signature = (request, connection, attribute = None))]
-pub fn parsed(request: usize, connection: usize, attribute: Option<Py<PyString>>) -> Parsed {
-    Parsed { request, connection, attribute }
+#[pyo3(signature = (request, connection, attribute = None, client = None))]
+pub fn parsed(
+    request: usize,
+    connection: usize,
+    attribute: Option<Py<PyString>>,
+    client: Option<Py<PyString>>,
+) -> Parsed {
+    Parsed { request, connection, attribute, client }
 }
 
 /// Makes an `around`: `asked` is a function, or what `parsed` makes.
@@ -77,10 +86,12 @@ pub fn serving<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = asked.py();
     let asked = match asked.cast::<Parsed>() {
-        Ok(places) => Asking::Parsed(Parsed {
-            attribute: places.get().attribute.as_ref().map(|name| name.clone_ref(py)),
-            ..*places.get()
-        }),
+        Ok(places) => {
+            let name = |name: &Option<Py<PyString>>| Some(name.as_ref()?.clone_ref(py));
+            let Parsed { request, connection, ref attribute, ref client } = *places.get();
+            let (attribute, client) = (name(attribute), name(client));
+            Asking::Parsed(Parsed { request, connection, attribute, client })
+        }
         Err(_) => Asking::Function(asked.unbind()),
     };
     let state = Bound::new(py, Serving { asked, failure, faults: Faults::new() })?;
@@ -156,18 +167,19 @@ impl Serving {
         let py = server.py();
         // SAFETY: live objects, held by the caller.
         let at = |at: usize| unsafe { Bound::from_borrowed_ptr_or_opt(py, *rest.get(at - 1)?) };
-        let Asked(method, path, connection, parent, state) = match &self.asked {
+        let (Asked(method, path, connection, parent, state), port) = match &self.asked {
             Asking::Parsed(places) => places.read(at)?,
             Asking::Function(asked) => {
                 let all = std::iter::once(Some(server.clone())).chain((1..=rest.len()).map(at));
                 let all: Vec<_> = all.flatten().collect();
-                asked.bind(py).call1(made::tuple(py, &all)?)?.extract()?
+                (asked.bind(py).call1(made::tuple(py, &all)?)?.extract()?, 0)
             }
         };
         let Some(recorder) = recording(py) else { return Ok(0) };
         let (method, path) = (made::characters(&method), made::characters(&path));
         let path = unquoted(&path);
-        let id = arrivals::begin(py, recorder, (&method, &path), false, Some(&connection), true)?;
+        let place = (&*method, &*path);
+        let id = arrivals::begin(py, recorder, place, false, (Some(&connection), port), true)?;
         if id != 0 && !parent.is_none() {
             continue_trace(id, &parent, &state);
         }
@@ -219,12 +231,19 @@ impl Serving {
 }
 
 impl Parsed {
-    /// The parts of a request, read from its object.
-    fn read<'py>(&self, at: impl Fn(usize) -> Option<Bound<'py, PyAny>>) -> PyResult<Asked<'py>> {
+    /// The parts of a request, read from its object, and the client's port, 0 if it is not known.
+    fn read<'py>(
+        &self,
+        at: impl Fn(usize) -> Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Asked<'py>, u16)> {
         let missing = || PyTypeError::new_err("found too few arguments, wanted a request");
         let request = at(self.request).ok_or_else(missing)?;
         let connection = at(self.connection).ok_or_else(missing)?;
         let py = request.py();
+        let port = match &self.client {
+            Some(name) => arrivals::port_of(ignored(py, connection.getattr(name))?),
+            None => 0,
+        };
         let connection = match &self.attribute {
             Some(name) => connection.getattr(name)?,
             None => connection,
@@ -238,7 +257,7 @@ impl Parsed {
         let values = |name: &[u8]| values_of(&headers, name);
         let none = py.None().into_bound(py);
         let mut parents = values(b"TRACEPARENT")?;
-        Ok(match (parents.pop(), parents.is_empty()) {
+        let asked = match (parents.pop(), parents.is_empty()) {
             (Some(parent), true) => {
                 let states = values(b"TRACESTATE")?;
                 let states: Vec<_> = states.iter().map(|it| made::characters(it)).collect();
@@ -246,7 +265,8 @@ impl Parsed {
                 Asked(method, path, connection, parent.into_any(), state)
             }
             _ => Asked(method, path, connection, none.clone(), none),
-        })
+        };
+        Ok((asked, port))
     }
 }
 

@@ -103,7 +103,7 @@ fn begin(environ: &Bound<'_, PyDict>) -> PyResult<u64> {
         (text(word!(py, "REQUEST_METHOD"), "?"), text(word!(py, "PATH_INFO"), "/"));
     let connection = found(word!(py, "werkzeug.socket"));
     let place = (method.as_str(), path.as_str());
-    let id = arrivals::begin(py, recorder, place, false, connection.as_ref(), true)?;
+    let id = arrivals::begin(py, recorder, place, false, (connection.as_ref(), 0), true)?;
     if let Some(parent) = found(word!(py, "HTTP_TRACEPARENT")).filter(|_| id != 0) {
         continue_trace(id, &parent, found(word!(py, "HTTP_TRACESTATE")));
     }
