@@ -177,7 +177,7 @@ impl Vitals {
     /// `fds`: how many descriptors are open.
     fn read_sockets(&mut self, fds: u64, emit: Emit<'_>) {
         let noted = self.missing.iter().position(|missing| missing.source == SOCKETS);
-        if let Some(sockets) = count_sockets(fds) {
+        if let Some(sockets) = self.fd_dir.as_ref().and_then(|dir| count_sockets(dir, fds)) {
             emit("sockets", sockets as f64);
             noted.map(|i| self.missing.swap_remove(i));
         } else if noted.is_none() {
@@ -358,26 +358,35 @@ fn count_fds(dir: &Fd) -> Option<u64> {
     if let Some(size @ 1..) = stat(dir).and_then(|stat| u64::try_from(stat.st_size).ok()) {
         return Some(size);
     }
-    // SAFETY: sets the position of a directory of ours back to its start.
-    unsafe { libc::lseek(dir.as_raw_fd(), 0, libc::SEEK_SET) };
     let mut count = 0u64;
-    task::entries(dir, |name| count += u64::from(!name.starts_with(b"."))).ok()?;
+    each_fd(dir, |_| count += 1)?;
     Some(count)
 }
 
+/// Calls `each` with the numbers in a folder of descriptors. None: it cannot be read.
+fn each_fd(dir: &Fd, mut each: impl FnMut(i32)) -> Option<()> {
+    // SAFETY: sets the position of a directory of ours back to its start.
+    unsafe { libc::lseek(dir.as_raw_fd(), 0, libc::SEEK_SET) };
+    let number = |name: &[u8]| kept::decimal(name).ok().and_then(|fd| i32::try_from(fd).ok());
+    task::entries(dir, |name| number(name).into_iter().for_each(&mut each)).ok()
+}
+
 /// How many of the host's descriptors are sockets. `all`: how many are open, ours too. None: too
-/// many to check.
-fn count_sockets(all: u64) -> Option<u64> {
+/// many to check. The folder is listed for their numbers: where these have gaps, a number that is
+/// not there would cost as much as one that is.
+fn count_sockets(dir: &Fd, all: u64) -> Option<u64> {
     let expected = all.saturating_sub(ours::count_high() as u64);
     let (mut seen, mut sockets) = (0, 0);
     if expected <= MOST_ASKED as u64 {
-        for sort in (0..MOST_ASKED).filter_map(fds::sort) {
-            seen += 1;
-            sockets += u64::from(sort == fds::Sort::Socket);
-            if seen >= expected {
-                break;
+        each_fd(dir, |fd| {
+            if fd >= MOST_ASKED || seen >= expected {
+                return;
             }
-        }
+            if let Some(sort) = fds::sort(fd) {
+                seen += 1;
+                sockets += u64::from(sort == fds::Sort::Socket);
+            }
+        })?;
     }
     // Some may have been closed since they were counted.
     (expected - seen <= 8 + expected / 16).then_some(sockets)
