@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,52 @@ def test_a_difference_for_the_worse_is_exit_code_1(tables: Path, capsys: pytest.
     assert code == 1 and "new: billy  lock-wait  app.py fetch()" in text
     code, text, _ = asked(capsys, "diff", tables, "--before", "version=2.0", "--after", "version=1.0", "--json")
     assert code == 0 and [row["kind"] for row in json.loads(text)["differences"]] == ["gone"]
+
+
+AT_THE_END = """
+import atexit, sys
+from dashcam._fleet import command
+
+class Left:
+    def __del__(self):
+        print("taken apart")
+
+def main(words):
+    atexit.register(print, "closed")
+    if words:
+        raise KeyboardInterrupt
+    print("answered", end=" ")
+    return 1
+
+left, command.main = Left(), main
+sys.exit(command.process(sys.argv[1:]))
+"""
+
+
+def test_the_process_of_a_command_is_not_taken_apart_at_its_end() -> None:
+    run = [sys.executable, "-c", AT_THE_END]
+    ended = subprocess.run(run, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "answered closed\n", "")
+    interrupted = subprocess.run([*run, "interrupted"], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in interrupted.stderr and interrupted.returncode != 0
+
+
+@pytest.mark.parametrize("full", ["/dev/full", None], ids=["full", "broken"])
+def test_what_cannot_be_written_at_the_end_is_reported(full: str | None) -> None:
+    run = [sys.executable, "-c", AT_THE_END]
+    # What is printed waits until the end.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    if full is not None:
+        with open(full, "w") as out:
+            ended = subprocess.run(run, stdout=out, stderr=subprocess.PIPE, env=environment, text=True)
+        assert ended.returncode == 120 and "No space left" in ended.stderr
+        return
+    # As `| head` that has ended.
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(run, stdout=write, stderr=subprocess.PIPE, env=environment, text=True)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("wrong", [[], ["--watch", "--for", "1s"]], ids=["once", "watched"])

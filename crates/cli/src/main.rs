@@ -407,8 +407,10 @@ fn carry_out(command: Command) -> ExitCode {
             };
             sql::sql(&path, &query, form)
         }
-        Command::Fleet { arguments } => python::main("dashcam._fleet.command", &arguments)
-            .unwrap_or_else(|| python::missing("fleet", "pip install 'dashcam[fleet]'")),
+        Command::Fleet { arguments } => {
+            python::call("dashcam._fleet.command", "process", &arguments)
+                .unwrap_or_else(|| python::missing("fleet", "pip install 'dashcam[fleet]'"))
+        }
         Command::Ship { arguments } => {
             python::replace("dashcam._fleet.ship.command", &arguments);
             python::missing("ship", "pip install 'dashcam[ship]'")

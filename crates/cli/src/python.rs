@@ -20,10 +20,11 @@ const NO_PACKAGE: i32 = 97;
 /// The exit code that shells give to a command ended by a signal.
 const SIGNALLED: u8 = 130;
 
-/// Calls `main` of the package's module with these arguments. None: no Python has the module.
-pub fn main(module: &str, arguments: &[OsString]) -> Option<ExitCode> {
+/// Calls a function of the package's module with these arguments. None: no Python has the module.
+pub fn call(module: &str, function: &str, arguments: &[OsString]) -> Option<ExitCode> {
+    let value = format!("{function}(sys.argv[1:])");
     for python in pythons() {
-        match calling(&python, module, "main(sys.argv[1:])").args(arguments).status() {
+        match calling(&python, module, &value).args(arguments).status() {
             Err(_) => (),
             Ok(status) => match status.code() {
                 Some(NO_PACKAGE) => (),
@@ -45,7 +46,7 @@ pub fn has(module: &str, needed: &str) -> bool {
     })
 }
 
-/// As `main`, in place of this process. Returns only if no Python has the module.
+/// Calls `main` in place of this process. Returns only if no Python has the module.
 pub fn replace(module: &str, arguments: &[OsString]) {
     for python in pythons() {
         let has_it = calling(&python, module, "main and 0").status().is_ok_and(|s| s.success());

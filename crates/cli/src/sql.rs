@@ -18,7 +18,7 @@ pub fn sql(path: &Path, query: &str, form: &str) -> ExitCode {
         false => path.to_owned(),
     };
     let arguments = [form.into(), file.into(), query.into()];
-    python::main("dashcam.sql", &arguments).unwrap_or_else(|| {
+    python::call("dashcam.sql", "main", &arguments).unwrap_or_else(|| {
         let export = format!(
             "pip install 'dashcam[sql]'; or ask another engine: dashcam export {} --to parquet -o \
              FOLDER",

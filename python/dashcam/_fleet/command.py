@@ -53,6 +53,32 @@ def main(words: list[str]) -> int:
         return 130
 
 
+def process(words: list[str]) -> int:
+    """As `main`, in a process that does nothing else. At its end the libraries are not taken apart:
+    that takes as long as to import them. What was registered for its end runs before."""
+    codes: list[int] = []
+    # What is registered first runs last.
+    atexit.register(_end, codes)
+    codes.append(main(words))
+    return codes[0]
+
+
+def _end(codes: list[int]) -> None:
+    """Ends the process with the exit code, if there is one."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            # There is none if the process began with a closed one.
+            if stream is not None:
+                stream.flush()
+        except BrokenPipeError:
+            pass
+        except (OSError, ValueError):
+            # The interpreter reports it.
+            return
+    if codes:
+        os._exit(codes[0])
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     whole = argparse.ArgumentParser(prog="dashcam fleet", description="One question over the captures of many hosts.",

@@ -76,12 +76,16 @@ class DuckDb(Engine):
             self.connection.execute("SET allowed_directories = [?]", [f"{tables.resolve()}/"])
             # What is kept has no order. With one, rows of many files are copied a second time.
             self.connection.execute("SET preserve_insertion_order = false")
+            # Files never change; a question reads them several times.
+            self.connection.execute("SET parquet_metadata_cache = true")
             for table in schema.TABLES:
                 _read(self.connection, table, files[table.name])
                 if len({os.path.dirname(file) for file in files[table.name]}) == len(files[table.name]):
                     self.once.add(table.name)
         else:
             _register(self.connection, tables)
+        # What is kept is read a few times: to compress it costs more.
+        self.connection.execute("SET force_compression = 'uncompressed'")
         self._lock(self.connection)
 
     def table(self, name: str) -> ir.Table:
