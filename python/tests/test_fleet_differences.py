@@ -76,8 +76,33 @@ def test_a_new_cause_on_two_hosts_is_theirs_and_not_the_versions(tmp_path: Path)
 
 def test_a_renamed_function_is_shown_as_moved(tmp_path: Path) -> None:
     found = compared(tmp_path, [*STEADY, Cause("price", 1, 1.5, versions=("1.0",)), Cause("cost", 1, 1.5, versions=("2.0",))])
+    assert kinds(found) == {"cost": "moved"}
+    [row] = found.differences
+    assert row["moved_from"] == "price" and "was price, which vanished" in found.text
+    for part in row["comparisons"]:
+        assert part["before"]["incidents"] > 0 and part["after"]["incidents"] > 0 and 0.5 < part["ratio"] < 2
+    assert not found.found("worse", "new"), "no regression"
+
+
+def test_a_renamed_function_is_the_one_that_is_most_alike(tmp_path: Path) -> None:
+    # Another cause vanished, too; it was in the same file.
+    found = compared(tmp_path, [
+        *STEADY, Cause("price", 1, 1.5, versions=("1.0",), file="shop.py"), Cause("quote", 1, 1.5, versions=("1.0",), file="bank.py"),
+        Cause("cost", 1, 1.5, versions=("2.0",), file="shop.py"),
+    ])
+    assert kinds(found) == {"cost": "moved", "quote": "gone"} and found.found("moved")[0]["moved_from"] == "price"
+
+
+def test_a_new_cause_that_is_more_than_what_vanished_is_new(tmp_path: Path) -> None:
+    found = compared(tmp_path, [*STEADY, Cause("price", 1, 1.0, versions=("1.0",)), Cause("cost", 1, 4.0, versions=("2.0",))])
     assert kinds(found) == {"price": "gone", "cost": "new"}
-    assert found.found("new")[0]["moved_from"] == "price" and "moved? price vanished" in found.text
+
+
+def test_a_cause_that_moved_and_grew_is_worse(tmp_path: Path) -> None:
+    # Below the ratio that makes it another one, and sure: each host has many.
+    found = compared(tmp_path, [Cause("refresh", 2, 4.0, kind="cpu"), Cause("price", 1, 7.0, versions=("1.0",)),
+                                Cause("cost", 1, 13.0, versions=("2.0",))])
+    assert kinds(found) == {"cost": "worse"} and found.found("worse")[0]["moved_from"] == "price"
 
 
 def test_the_time_before_and_after_an_instant(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ What it promises: a cause is reported as worse only if every comparison that is 
 the hosts that changed against themselves before, and against hosts of the other side in the same
 hours. Chance must be improbable, the effect large enough to matter, and on several hosts. A new
 cause on few hosts is listed apart. A cause that vanished and another that appeared with the same
-word, service and request are shown as one that may have moved (a renamed file).
+word, service, request and rate are one cause that moved (a renamed file); it is worse only if both
+together are.
 
 *Anytime*: the same, of a release that rolls out, asked again and again. What is known is judged at
 fixed lengths of the rollout, each half as long again as the one before; between them the answer stays
@@ -42,7 +43,7 @@ HOSTS_MIN = 3
 # Rates of a vanished and an appeared cause within this ratio may be one that moved.
 MOVED_RATIO_MAX = 2.0
 # Kinds, in the order of the answer; what is the same is left out.
-KINDS = ("worse", "new", "unsure", "local", "better", "gone")
+KINDS = ("worse", "new", "unsure", "local", "moved", "better", "gone")
 Row = dict[str, Any]
 
 
@@ -57,8 +58,9 @@ class Diff(NamedTuple):
     `p_wanted` what is wanted. None: none was judged."""
 
     def found(self, *kinds: str) -> list[Row]:
-        """The differences of these kinds: worse, new, better, gone; local (a new cause on one or two
-        hosts), unsure (a new cause on too few hosts to exclude chance)."""
+        """The differences of these kinds: worse, new, better, gone; moved (a cause with another name,
+        `moved_from` is the former fingerprint), local (a new cause on one or two hosts), unsure (a new
+        cause on too few hosts to exclude chance)."""
         return [row for row in self.differences if row["kind"] in kinds]
 
     @property
@@ -122,6 +124,7 @@ def _compared(all_: questions.Asked, before: Side, after: Side, *, anytime: bool
     names = {(row["service"], row["fingerprint"]): row for row in questions.rows(questions.worst(all_, questions.CAUSE))}
     tested: list[Row] = []
     compared: list[Row] = []
+    services: dict[str, _Service] = {}
     for service in sorted(set(seen["before"].hosts) & set(seen["after"].hosts)):
         both = Sides(*(seen[name].hosts[service] for name in ("before", "after")), *(seen[name].incidents[service] for name in ("before", "after")))
         number = 0
@@ -131,12 +134,13 @@ def _compared(all_: questions.Asked, before: Side, after: Side, *, anytime: bool
                 continue
         chosen = comparing.chosen(both.hosts_before, both.hosts_after, before.span, after.span)
         compared += [{"service": service, "judgement": number or None} | comparison.described() for comparison in chosen]
-        tested += of_service(service, chosen, both, number)
+        services[service] = _Service(chosen, both, number)
+        tested += of_service(service, *services[service])
     for row in tested:
         found = names[(row["service"], row["fingerprint"])]
         row |= answers.of_cause(found) | {"request": found["request"], "summary": found["summary"]}
     judge(tested)
-    _moved(tested)
+    tested = _joined(tested, services)
     differences = [row for row in tested if row["kind"] in KINDS]
     differences.sort(key=lambda row: (KINDS.index(row["kind"]), -row["share"], row["service"], row["fingerprint"]))
     sides = {name: _side(side.name, seen[name]) for name, side in (("before", before), ("after", after))}
@@ -156,6 +160,14 @@ class Sides(NamedTuple):
     hosts_after: dict[str, Row]
     before: pa.Table
     after: pa.Table
+
+
+class _Service(NamedTuple):
+    """What is compared of a service."""
+
+    comparisons: list[comparing.Comparison]
+    both: Sides
+    judgement: int
 
 
 def until_judged(both: Sides) -> tuple[int, Sides]:
@@ -245,29 +257,78 @@ def judge(rows: list[Row]) -> None:
 
 def _kind(row: Row, is_worse: bool, is_better: bool) -> str:
     parts = row["comparisons"]
-    is_new = not any(part["before"]["incidents"] for part in parts)
-    is_gone = not any(part["after"]["incidents"] for part in parts)
+    ratios = [math.inf if part["ratio"] is None else part["ratio"] for part in parts]
     hosts = {side: min(part[side]["hosts"] for part in parts) for side in ("before", "after")}
-    if is_worse and min(part["ratio"] for part in parts) >= RATIO_MIN and hosts["after"] >= HOSTS_MIN:
+    is_new, is_gone = _is_without(row, "before"), _is_without(row, "after")
+    if is_worse and min(ratios) >= RATIO_MIN and hosts["after"] >= HOSTS_MIN:
         return "new" if is_new else "worse"
-    if is_better and max(part["ratio"] for part in parts) <= 1 / RATIO_MIN and hosts["before"] >= HOSTS_MIN:
+    if is_better and max(ratios) <= 1 / RATIO_MIN and hosts["before"] >= HOSTS_MIN:
         return "gone" if is_gone else "better"
     if is_new and not is_gone:
         return "local" if hosts["after"] < HOSTS_MIN else "unsure"
     return "same"
 
 
-def _moved(rows: list[Row]) -> None:
-    """Marks causes that appeared as another one vanished."""
-    gone = [row for row in rows if row["kind"] == "gone"]
-    for row in rows:
-        if row["kind"] != "new":
-            continue
-        rate = _rate(row, "after")
-        for old in gone:
-            same = all(row[name] == old[name] for name in ("service", "cause", "request"))
-            if same and 1 / MOVED_RATIO_MAX <= rate / _rate(old, "before") <= MOVED_RATIO_MAX:
-                row["moved_from"] = old["fingerprint"]
+def _is_without(row: Row, side: str) -> bool:
+    """Whether a side has no incident of the cause."""
+    return not any(part[side]["incidents"] for part in row["comparisons"])
+
+
+def _joined(rows: list[Row], services: dict[str, _Service]) -> list[Row]:
+    """The rows, with one for both names of each cause that moved, judged anew."""
+    pairs = _moved(rows)
+    if not pairs:
+        return rows
+    joined = [new | {"comparisons": _as_one(old, new, services[new["service"]]), "moved_from": old["fingerprint"]} for old, new in pairs]
+    apart = {(row["service"], row["fingerprint"]) for pair in pairs for row in pair}
+    found = [row for row in rows if (row["service"], row["fingerprint"]) not in apart] + joined
+    judge(found)
+    for row in joined:
+        if row["kind"] == "same":
+            row["kind"] = "moved"
+    return found
+
+
+def _moved(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """Causes that vanished, each with the one that appeared instead; of each pair one is surely so."""
+    gone = [row for row in rows if _is_without(row, "after") and not _is_without(row, "before")]
+    new = [row for row in rows if _is_without(row, "before") and not _is_without(row, "after")]
+    likeness = {(i, k): like for i, old in enumerate(gone) for k, one in enumerate(new) if (like := _likeness(old, one)) is not None}
+    found: dict[int, int] = {}
+    for i, k in sorted(likeness, key=lambda pair: (likeness[pair], gone[pair[0]]["fingerprint"], new[pair[1]]["fingerprint"])):
+        if i not in found and k not in found.values():
+            found[i] = k
+    return [(gone[i], new[k]) for i, k in sorted(found.items())]
+
+
+def _likeness(old: Row, new: Row) -> tuple[int, float] | None:
+    """How much a cause is like one that vanished, the less the more; None: it is another one."""
+    if old["kind"] != "gone" and new["kind"] != "new":
+        return None
+    rates = _rate(old, "before"), _rate(new, "after")
+    if any(old[name] != new[name] for name in ("service", "cause", "request")) or 0 in rates:
+        return None
+    ratio = abs(math.log(rates[1] / rates[0]))
+    if ratio > math.log(MOVED_RATIO_MAX):
+        return None
+    return sum(old[name] != new[name] for name in ("place_function", "place_file", "target")), ratio
+
+
+def _as_one(old: Row, new: Row, service: _Service) -> list[Row]:
+    """The comparisons of two causes as one."""
+    import pyarrow.compute as pc
+
+    def named(incidents: pa.Table) -> pa.Table:
+        names = incidents["fingerprint"]
+        is_one = pc.is_in(names, value_set=pa.array([old["fingerprint"], new["fingerprint"]], names.type))
+        # All others are one, too: what they have in common with these is the whole.
+        one = pc.if_else(is_one, pa.scalar("one", names.type), pa.scalar("others", names.type))
+        return incidents.set_column(incidents.column_names.index("fingerprint"), "fingerprint", one)
+
+    both = service.both._replace(before=named(service.both.before), after=named(service.both.after))
+    [comparisons] = [row["comparisons"] for row in of_service(new["service"], service.comparisons, both, service.judgement)
+                     if row["fingerprint"] == "one"]
+    return list(comparisons)
 
 
 def _rate(row: Row, side: str) -> float:

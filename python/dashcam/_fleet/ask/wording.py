@@ -22,8 +22,8 @@ SEEN = "Hosts without a capture are those that counted requests.\n"
 BARS = "▁▂▃▄▅▆▇█"
 # Buckets in a line of `trend`; the newest ones.
 BUCKETS_MAX = 60
-KINDS = {"worse": "worse", "new": "new", "unsure": "new, perhaps by chance", "local": "new, on few hosts only", "better": "better",
-         "gone": "gone"}
+KINDS = {"worse": "worse", "new": "new", "unsure": "new, perhaps by chance", "local": "new, on few hosts only", "moved": "moved",
+         "better": "better", "gone": "gone"}
 NOTHING = "Nothing can be said of requests that are in no capture: there is no count of all requests.\n"
 
 
@@ -119,7 +119,7 @@ def diff(sides: Row, compared: list[Row], differences: list[Row]) -> str:
         out += "".join(f"   {_ratio(part)}\n" for part in row["comparisons"])
         out += f"   {cell(row['request'])}: {cell(row['summary'])}\n"
         if row.get("moved_from"):
-            out += f"   moved? {row['moved_from']} vanished, with the same cause, request and rate\n"
+            out += f"   was {row['moved_from']}, which vanished: the same cause and request, at a like rate\n"
     return out + how
 
 
