@@ -88,9 +88,9 @@ def test_a_renamed_function_is_the_one_that_is_most_alike(tmp_path: Path) -> Non
     # Another cause vanished, too; it was in the same file.
     found = compared(tmp_path, [
         *STEADY, Cause("price", 1, 1.5, versions=("1.0",), file="shop.py"), Cause("quote", 1, 1.5, versions=("1.0",), file="bank.py"),
-        Cause("cost", 1, 1.5, versions=("2.0",), file="shop.py"),
+        Cause("cost", 1, 1.5, versions=("2.0",), file="shop.py"), Cause("fetch", 1, 1.5, versions=("2.0",), kind="downstream-wait"),
     ])
-    assert kinds(found) == {"cost": "moved", "quote": "gone"} and found.found("moved")[0]["moved_from"] == "price"
+    assert kinds(found) == {"cost": "moved", "quote": "gone", "fetch": "new"} and found.found("moved")[0]["moved_from"] == "price"
 
 
 def test_a_new_cause_that_is_more_than_what_vanished_is_new(tmp_path: Path) -> None:

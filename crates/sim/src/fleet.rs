@@ -2,7 +2,8 @@
 //!
 //! How it works: a fleet has a service in two versions; the newer one has a defect on every host
 //! that runs it, the older one has none, and one host in ten has a defect of its own. Each host
-//! leaves one capture; `truth.jsonl` has a line for each with what is wrong there.
+//! leaves one capture; `truth.jsonl` has a line for each with what is wrong there. In a *renamed*
+//! fleet both versions have the defect, and the newer one has other names for the program's files.
 //!
 //! What it promises: the same seed makes the same files. What is missing on purpose: several
 //! services, hosts that call each other.
@@ -14,7 +15,7 @@ use format::json::{texts, Object};
 use crate::engine::World;
 use crate::program::defects::DEFECTS;
 use crate::program::draw::of_defect;
-use crate::program::SECOND;
+use crate::program::{Program, HOME, SECOND};
 use crate::random::Random;
 use crate::record::Label;
 
@@ -27,7 +28,7 @@ const DAYS: u64 = 7;
 const ODD_ONES: u64 = 10;
 
 /// Writes the captures of `hosts` hosts into `out`, and `truth.jsonl`.
-pub fn write(seed: u64, hosts: u64, out: &Path) -> Result<(), String> {
+pub fn write(seed: u64, hosts: u64, renamed: bool, out: &Path) -> Result<(), String> {
     let io = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| format!("{path}: {error}")
@@ -41,12 +42,15 @@ pub fn write(seed: u64, hosts: u64, out: &Path) -> Result<(), String> {
         let own =
             (host % ODD_ONES == ODD_ONES - 1).then(|| chance.below(DEFECTS.len() as u64) as usize);
         let defect = own.unwrap_or(of_version);
-        let sick = is_new || own.is_some();
+        let sick = is_new || renamed || own.is_some();
         let begun_ns = FIRST_DAY_NS + chance.below(DAYS) * DAY_NS + chance.below(DAY_NS);
         // All hosts of the fleet run the same program; what happens in it differs.
         let drawn = if own.is_some() { seed ^ (host + 1) } else { seed };
         let mut program = of_defect(drawn, &DEFECTS[defect], sick);
         program.seed = seed.wrapping_mul(0x1_0001).wrapping_add(host);
+        if renamed && is_new {
+            rename(&mut program);
+        }
         let label = Label {
             service: "billy".to_owned(),
             host: format!("host-{host:04}"),
@@ -73,4 +77,13 @@ pub fn write(seed: u64, hosts: u64, out: &Path) -> Result<(), String> {
     }
     let path = out.join("truth.jsonl");
     std::fs::write(&path, truth).map_err(io(&path))
+}
+
+/// Gives the program's own files other names.
+fn rename(program: &mut Program) {
+    for function in &mut program.functions {
+        if let Some(stem) = function.file.strip_suffix(".py").filter(|f| f.starts_with(HOME)) {
+            function.file = format!("{stem}_renamed.py");
+        }
+    }
 }

@@ -89,6 +89,9 @@ enum What {
         /// How many hosts.
         #[arg(long)]
         hosts: u64,
+        /// The newer version has the same defect as the older one, in files with other names.
+        #[arg(long)]
+        renamed: bool,
         /// The folder.
         #[arg(long)]
         out: PathBuf,
@@ -157,7 +160,7 @@ fn main() -> ExitCode {
         }
         What::Compare { golden } => pairs(&golden).map(|pairs| print!("{}", table(&pairs))),
         What::Calibrate { seed, count } => calibrated(seed, count),
-        What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
+        What::Fleet { seed, hosts, renamed, out } => fleet::write(seed, hosts, renamed, &out),
         What::Shrink { seed, defect, off } => {
             drawn((seed, defect.as_deref()), true).and_then(|program| small(&program, !off))
         }

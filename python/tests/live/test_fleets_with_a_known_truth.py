@@ -132,3 +132,19 @@ def test_a_newcomer_with_three_processes(bench: Bench, tmp_path: Path) -> None:
     worst = limited.run([DASHCAM, "why", line.split("dashcam why ")[1]], 60, cwd=bench.folder, capture_output=True, text=True)
     assert "refresh_prices" in worst.stdout
 
+
+@pytest.mark.parametrize("seed", [7, 8, 9, 10])
+def test_the_defect_of_simulated_hosts_whose_files_were_renamed_is_no_regression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "captures"
+    subprocess.run(["cargo", "run", "--quiet", "-p", "dashcam-sim", "--", "fleet", "--seed", str(seed), "--hosts", "60", "--renamed", "--out", str(folder)],
+                   cwd=ROOT, check=True)
+    truth = [json.loads(line) for line in (folder / "truth.jsonl").read_text("utf-8").splitlines()]
+    cause = max({line["cause"] for line in truth}, key=[line["cause"] for line in truth].count)
+    with dashcam.fleet(folder) as fleet:
+        found = fleet.diff(before={"version": "1.9"}, after={"version": "2.0"})
+    assert not found.found("worse", "new", "gone"), found.text
+    moved = found.found("moved")
+    assert cause in {row["cause"] for row in moved} and all("_renamed.py" in row["place_file"] for row in moved), found.text

@@ -252,7 +252,7 @@ def judge(rows: list[Row]) -> None:
     for row, is_worse, is_better in zip(rows, surely_worse, surely_better):
         row["kind"] = _kind(row, is_worse, is_better) if row["share"] >= SHARE_MIN else "same"
         for part in row["comparisons"]:
-            part["ratio"] = part["ratio"] if math.isfinite(part["ratio"]) else None
+            part["ratio"] = None if part["ratio"] == math.inf else part["ratio"]
 
 
 def _kind(row: Row, is_worse: bool, is_better: bool) -> str:
