@@ -154,6 +154,7 @@ def test_tables_of_captures_get_names_without_a_schema(query: str) -> None:
     assert raw.renamed(query, "spark") == RENAMED[query]
 
 
-def test_executors_need_no_engine() -> None:
-    code = "import sys, dashcam._fleet.rows.spooling; print({'ibis', 'duckdb', 'sqlglot', 'pandas'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+def test_executors_need_no_engine_and_no_recorder() -> None:
+    code = ("import sys; sys.modules['dashcam._native'] = None; from dashcam._fleet.rows import spooling; "
+            "print({'ibis', 'duckdb', 'sqlglot', 'pandas'} & set(sys.modules), 'waits' in spooling.names())")
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set() True\n"

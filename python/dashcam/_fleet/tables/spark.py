@@ -19,8 +19,10 @@ What is missing on purpose: settings. Memory, cores and credentials are Spark's:
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import duckdb
 import ibis
@@ -40,6 +42,8 @@ JAVA = "wanted Java 17 or newer in JAVA_HOME or PATH (Debian: openjdk-17-jre-hea
 EXECUTORS = "wanted dashcam and pyarrow in the Python of the executors (PYSPARK_PYTHON), and the captures' folder at the same path there"
 # Of sessions that are started here. The user interface of Spark would listen on all addresses.
 CONF = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+# Of a Spark Connect server whose address has none; and how long one may take to accept a connection.
+CONNECT_PORT, CONNECT_S = 15002, 10.0
 WAREHOUSE = "spark.sql.warehouse.dir"
 # Of each session that asks. The driver keeps the plans of the last thousand questions as text, which
 # are megabytes for some: the heap was full after some dozens, and the driver answered no more.
@@ -192,6 +196,7 @@ def _started(name: str, warehouse: str) -> tuple[SparkSession, bool]:
 
     builder = SparkSession.builder.appName("dashcam fleet")
     if name.startswith("sc://"):
+        _reached(name)
         return builder.remote(name).create(), True
     is_new = SparkSession.getActiveSession() is None
     if name != "spark":
@@ -202,6 +207,17 @@ def _started(name: str, warehouse: str) -> tuple[SparkSession, bool]:
         # Else `spark-warehouse` in the current folder.
         builder = builder.config(WAREHOUSE, warehouse)
     return builder.getOrCreate(), is_new
+
+
+def _reached(address: str) -> None:
+    """Raises EngineError if nothing listens at the address of a Spark Connect server: its client asks
+    again for minutes."""
+    place = urlsplit(address.partition(";")[0])
+    host, port = place.hostname or "", place.port or CONNECT_PORT
+    try:
+        socket.create_connection((host, port), CONNECT_S).close()
+    except OSError as error:
+        raise EngineError(f"engine: {host}:{port}: {error.strerror or error}; wanted a Spark Connect server there") from None
 
 
 def _apart(session: SparkSession) -> SparkSession:
