@@ -171,3 +171,13 @@ def test_compact_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
         os.utime(folder / name, (then, then))
     keeping.compact(tmp_path)
     assert sorted(path.name for path in folder.glob(".*")) == [".new.tmp"]
+
+
+def test_the_next_writer_of_a_folder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    left = [tmp_path / "captures" / f".{name}{store.UNFINISHED}" for name in ("killed", "running")]
+    left[0].parent.mkdir()
+    for file in left:
+        file.write_bytes(b"PAR1")
+    os.utime(left[0], (1, 1))
+    store.put(tmp_path, "captures/part-1.parquet", b"PAR1")
+    assert sorted(left[0].parent.iterdir()) == [left[1], tmp_path / "captures" / "part-1.parquet"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +29,6 @@ import pyarrow.parquet as pq
 
 from dashcam._fleet.rows import schema
 from dashcam._fleet.tables import store
-
-# A file that has no name for so long has no writer any more.
-LEFT_S = 86_400
 
 
 class Compacted(NamedTuple):
@@ -57,7 +53,7 @@ def compact(tables: Path) -> Compacted:
     folders = merged = written = 0
     for table in schema.TABLES:
         for folder in _folders(tables / table.name, table):
-            _tidy(folder)
+            store.tidy(folder)
             files = sorted(folder.glob("part-*.parquet"))
             if len(files) < 2:
                 continue
@@ -102,14 +98,6 @@ def expire(tables: Path, captures: Path, before: datetime.date, *, remove_captur
                 _remove(folder)
                 folders += 1
     return Expired(folders, removed, kept)
-
-
-def _tidy(folder: Path) -> None:
-    """Removes what a writer left that was killed before its file had a name."""
-    for file in folder.glob(f".*{store.UNFINISHED}"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - file.stat().st_mtime > LEFT_S:
-                file.unlink()
 
 
 def _folders(base: Path, table: schema.Table) -> Iterator[Path]:

@@ -26,6 +26,7 @@ import datetime
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,8 @@ GROUP_ROWS = 128 * 1024
 APART = ("rules_version", "uri")
 # The end of a file's name while it is written.
 UNFINISHED = ".tmp"
+# A file that has no name for so long has no writer any more.
+LEFT_S = 86_400
 
 
 def is_index(folder: places.Place) -> bool:
@@ -182,6 +185,7 @@ def put(place: places.Place, name: str, data: bytes) -> bool:
         return False
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
+    tidy(folder)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -196,6 +200,14 @@ def put(place: places.Place, name: str, data: bytes) -> bool:
     finally:
         os.unlink(temporary)
     return True
+
+
+def tidy(folder: Path) -> None:
+    """Removes what a writer left that was killed before its file had a name."""
+    for file in folder.glob(f".*{UNFINISHED}"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - file.stat().st_mtime > LEFT_S:
+                file.unlink()
 
 
 def _umask() -> int:
