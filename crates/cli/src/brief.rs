@@ -12,7 +12,7 @@ use capture::read::Capture;
 use diagnosis::Diagnosis;
 use serde_json::Value;
 
-use crate::columns::plain;
+use crate::output::columns::plain;
 use crate::read::{default_rules, open_judged};
 
 /// Fields are empty where nothing is known.

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use serde_json::{json, Value};
 use sys::perf::SwitchStream;
 
-use crate::{recover, terminal};
+use crate::output::terminal;
+use crate::recover;
 
 /// Bytes of the file that is tried.
 const FIRST_STEP: usize = 1 << 20;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::brief::{judged, Brief};
-use crate::columns::utc;
+use crate::output::columns::utc;
 use crate::read::open_judged;
 use crate::source;
 

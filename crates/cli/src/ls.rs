@@ -13,10 +13,10 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::{json, Value};
 
-use crate::columns::{bytes_text, columns, cut, local, plain};
-use crate::exit_code::{NOTHING, UNREADABLE};
+use crate::output::columns::{bytes_text, columns, cut, local, plain};
+use crate::output::exit_code::{NOTHING, UNREADABLE};
+use crate::output::terminal;
 use crate::read::{captures_in, no_capture_in};
-use crate::terminal;
 
 /// What the lists have of a file.
 #[derive(Default)]

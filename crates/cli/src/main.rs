@@ -5,46 +5,22 @@
 //! be read. `run` exits as its child does.
 
 mod alert;
-mod attach;
 mod brief;
-mod columns;
 mod diff;
 mod doctor;
-mod dump;
-mod dump_text;
-mod exit_code;
 mod export;
-mod export_shared;
 mod flags;
 mod judge;
-mod live;
 mod ls;
 mod mcp;
 mod others;
 mod output;
-mod pages;
-#[cfg(feature = "parquet")]
-mod parquet;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_parquet.rs"]
-mod parquet;
-mod parts;
-mod post;
-mod progress;
-mod python;
+mod processes;
 mod read;
 mod recover;
-mod run;
-mod screen;
 mod show;
-mod show_metrics;
-mod show_request;
-mod show_tree;
 mod source;
 mod sql;
-mod status_text;
-mod terminal;
-mod tls;
 mod top;
 mod view;
 mod why;
@@ -57,7 +33,10 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 
+use crate::export::shared;
 use crate::flags::Flags;
+use crate::output::{exit_code, pages};
+use crate::processes::{attach, dump, live, python, run};
 
 /// The always-on black box of a running service: says why a request was slow.
 #[derive(Parser)]
@@ -163,7 +142,7 @@ enum Command {
         to: export::To,
         /// What stacks are weighed by, for folded and speedscope [default: wall].
         #[arg(long)]
-        value: Option<export_shared::By>,
+        value: Option<shared::By>,
         /// With `--to pprof`: samples of slow requests, of normal ones, or of the request with this
         /// id, instead of all samples.
         #[arg(long, value_name = "slow|normal|ID", value_parser = export::chosen)]
@@ -419,7 +398,7 @@ fn carry_out(command: Command) -> ExitCode {
             match post {
                 Some(url) => export::post(&path, to, &url),
                 None => {
-                    let asked = export_shared::Asked { by, requests, all_threads };
+                    let asked = shared::Asked { by, requests, all_threads };
                     export::export(&path, to, asked, output.as_deref())
                 }
             }

@@ -17,7 +17,7 @@ use diagnosis::Diagnosis;
 use serde_json::{json, Value};
 use trigger::Rules;
 
-use crate::columns::{plain, utc};
+use crate::output::columns::{plain, utc};
 use crate::read::{captures_in, default_rules, judged_parts};
 
 /// Some 20 ms each.
@@ -138,7 +138,7 @@ impl Others {
         let mut parts = Vec::new();
         for first in self.firsts.iter().filter(|first| self.is_main(first)) {
             let same = format!("the same cause comes first in {} of {read}", first.captures);
-            parts.push(same + &first.by_whom_and_when());
+            parts.push(same + &first.author_and_time());
         }
         let mut rest: Vec<&First> = self.firsts.iter().filter(|f| !self.is_main(f)).collect();
         rest.sort_by_key(|first| std::cmp::Reverse(first.captures));
@@ -146,7 +146,7 @@ impl Others {
             let place = first.place.as_ref().map(|place| format!(" at {place}"));
             let (cause, place, count) = (first.cause, place.unwrap_or_default(), first.captures);
             let name = first.newest.file_name().unwrap_or_default().to_string_lossy();
-            let when = first.by_whom_and_when();
+            let when = first.author_and_time();
             parts.push(format!("{cause}{place} in {count} of {read}{when}: {name}"));
         }
         if rest.len() > MOST {
@@ -192,7 +192,7 @@ impl Others {
 
 impl First {
     /// ` (2 processes, 2026-11-24 02:11:04 to 02:55:10 UTC)`.
-    fn by_whom_and_when(&self) -> String {
+    fn author_and_time(&self) -> String {
         let processes = match self.pids.len() {
             1 => String::new(),
             n => format!("{n} processes, "),

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 use capture::read::{Capture, ReadError, Wanted};
 use trigger::Rules;
 
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
-use crate::progress;
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::output::progress;
 
 /// Rules for captures without readable rules of their own.
 const DEFAULT_SLOW: &str = "500ms";

@@ -18,9 +18,9 @@ use capture::region::DeadRegion;
 use format::region::MAX_BYTES;
 use serde_json::{json, Value};
 
-use crate::columns::{columns, plain, utc};
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::output;
+use crate::output::columns::{columns, plain, utc};
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
 
 /// Where each user's recorders have their folder, `dashcam-UID`.
 pub(crate) fn shared_memory() -> PathBuf {

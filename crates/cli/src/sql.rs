@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::python;
+use crate::processes::python;
 use crate::read::newest;
 
 /// Answers `query` from the capture at `path`, or the newest in that folder; `form` is table, json

@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode, Stdio};
 use capture::read::{Parts, ReadError};
 use view::{Limits, Recorded};
 
-use crate::exit_code::USAGE;
 use crate::output;
-use crate::progress;
+use crate::output::exit_code::USAGE;
+use crate::output::progress;
 use crate::read::{default_rules, failed, open_judged, parsed};
 
 /// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.

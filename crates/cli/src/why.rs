@@ -16,10 +16,12 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::diff::Against;
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::others::Others;
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::output::progress;
+use crate::output::screen;
+use crate::output::terminal;
 use crate::read::{captures_in, file_of, judged_by, open_named, parsed};
-use crate::{progress, screen, terminal};
 
 /// What `-` is called in verdicts and errors.
 const STDIN: &str = "stdin";

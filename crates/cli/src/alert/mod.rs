@@ -20,8 +20,8 @@ use otlp::{http, Endpoint};
 use serde_json::Value;
 
 use crate::brief::Brief;
-use crate::exit_code::{UNREADABLE, USAGE};
-use crate::tls::Tls;
+use crate::export::tls::Tls;
+use crate::output::exit_code::{UNREADABLE, USAGE};
 use once::Claim;
 
 /// A receiver has answered within this time.

@@ -20,7 +20,7 @@ use diagnosis::{Cause, Confidence, Place};
 use super::chance;
 use super::rates::{medians, rates, ratio, Tested, NOTHING};
 use super::side::{Found, Name, Side};
-use crate::exit_code::WORSE;
+use crate::output::exit_code::WORSE;
 
 /// Smaller changes are not reported, however sure they are.
 pub const RATIO_MIN: f64 = 1.5;

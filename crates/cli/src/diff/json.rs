@@ -4,7 +4,7 @@ use serde_json::{json, Value};
 
 use super::compare::{CauseRow, Difference, NameRow};
 use super::side::{Found, Name, Side};
-use crate::columns::utc;
+use crate::output::columns::utc;
 use diagnosis::Place;
 
 /// The answer of `dashcam diff --json`.

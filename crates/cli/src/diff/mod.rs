@@ -23,7 +23,7 @@ pub use against::Against;
 use compare::Difference;
 use side::{comparable, Reader};
 
-use crate::terminal;
+use crate::output::terminal;
 
 /// Prints what is different in B.
 pub fn diff(a: &Path, b: &Path, slow: Option<&str>, as_json: bool) -> ExitCode {

@@ -21,9 +21,9 @@ use diagnosis::{Cause, Confidence, Diagnosis, Finding, Place};
 use trigger::Rules;
 
 use super::times::Times;
-use crate::columns::plain;
-use crate::exit_code::UNREADABLE;
-use crate::progress;
+use crate::output::columns::plain;
+use crate::output::exit_code::UNREADABLE;
+use crate::output::progress;
 use crate::read::{captures_in, default_rules, no_capture_in, open_judged, parsed};
 
 /// A verdict has at most so many findings; one below the last of them is not listed.

@@ -8,7 +8,7 @@ use diagnosis::{Cause, Place};
 
 use super::compare::{CauseRow, Difference, Doubt, Kind, NameRow};
 use super::side::{Found, Side};
-use crate::columns::{columns, plain, utc};
+use crate::output::columns::{columns, plain, utc};
 
 /// Names of requests listed.
 const NAMES_MAX: usize = 8;

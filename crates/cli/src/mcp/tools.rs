@@ -11,7 +11,7 @@ use serde_json::{json, Map, Value};
 
 use super::answer::{self, Called};
 use super::folders::Folders;
-use crate::python;
+use crate::processes::python;
 
 /// What an argument is.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::exit_code::{NOTHING, UNREADABLE};
-use crate::{live, terminal};
+use crate::output::exit_code::{NOTHING, UNREADABLE};
+use crate::output::terminal;
+use crate::processes::live;
 use watched::{Seen, Watched};
 
 /// Time between two readings.
@@ -54,7 +55,7 @@ pub fn top(word: &str, form: Form) -> ExitCode {
     let quits = (!form.once).then(typed_q);
     let mut next = Instant::now();
     loop {
-        let seen: Vec<Seen> = watched.iter_mut().filter_map(Watched::look).collect();
+        let seen: Vec<Seen> = watched.iter_mut().filter_map(Watched::refresh).collect();
         watched.retain(Watched::is_alive);
         if !seen.is_empty() && show(&seen, form).is_err() {
             // The reader of our output has gone.

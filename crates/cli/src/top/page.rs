@@ -5,7 +5,7 @@
 use analysis::readable::{counted, ms_text, thousands};
 
 use super::watched::{Open, Seen, ThreadSeen};
-use crate::columns::{columns, cut, plain};
+use crate::output::columns::{columns, cut, plain};
 
 /// The least that says something: the head, one name, one open request, one thread.
 pub const LINES_MIN: usize = 10;

@@ -19,8 +19,8 @@ use capture::read::{Capture, Wanted};
 use capture::region::DeadRegion;
 use serde_json::{json, Value};
 
-use crate::columns::{now_ns as epoch_ns, plain};
-use crate::live;
+use crate::output::columns::{now_ns as epoch_ns, plain};
+use crate::processes::live;
 use crate::read::default_rules;
 use crate::show::percentile;
 
@@ -46,7 +46,7 @@ pub struct Watched {
     open: HashMap<u64, Open>,
     /// CPU time of threads at the last reading, ticks; and when that was.
     cpu: HashMap<u32, u64>,
-    looked_ns: u64,
+    refreshed_ns: u64,
     ended: bool,
 }
 
@@ -123,7 +123,7 @@ impl Watched {
         }
         let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
         let (open, cpu) = Default::default();
-        Ok(Watched { pid, socket, file, open, cpu, looked_ns: 0, ended: false })
+        Ok(Watched { pid, socket, file, open, cpu, refreshed_ns: 0, ended: false })
     }
 
     /// Whether it runs.
@@ -132,13 +132,13 @@ impl Watched {
     }
 
     /// What it does now; None: it has ended, or did not answer.
-    pub fn look(&mut self) -> Option<Seen> {
+    pub fn refresh(&mut self) -> Option<Seen> {
         let Ok(ps) = live::answer_of(&self.socket, "ps", PATIENCE) else {
             self.ended = !PathBuf::from(format!("/proc/{}", self.pid)).exists();
             return None;
         };
         let now_ns = sys::clock::now_ns();
-        let back_ns = if self.looked_ns == 0 { FIRST_NS } else { WINDOW_NS };
+        let back_ns = if self.refreshed_ns == 0 { FIRST_NS } else { WINDOW_NS };
         let region = DeadRegion::since(&self.file, now_ns.saturating_sub(back_ns), BLOCKS_MAX);
         let mut bytes = Vec::new();
         let written = region.ok().and_then(|region| region.write_capture(&mut bytes).ok());
@@ -148,7 +148,7 @@ impl Watched {
         let begun_ns = capture.meta.start_ns.max(now_ns.saturating_sub(WINDOW_NS));
         let mut open: Vec<Open> = self.open.values().cloned().collect();
         open.sort_by_key(|open| open.begin_ns);
-        self.looked_ns = now_ns;
+        self.refreshed_ns = now_ns;
         Some(Seen {
             pid: self.pid,
             now_ns,
@@ -188,7 +188,7 @@ impl Watched {
         let frames = Frames::new(capture);
         let folder = format!("/proc/{}/task", self.pid);
         let (mut found, mut cpu) = (Vec::new(), HashMap::new());
-        let passed_s = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
+        let passed_s = now_ns.saturating_sub(self.refreshed_ns) as f64 / 1e9;
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
@@ -196,7 +196,7 @@ impl Watched {
             let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
             let Some((comm, state, ticks)) = stat(&text) else { continue };
             cpu.insert(tid, ticks);
-            let before = self.cpu.get(&tid).filter(|_| self.looked_ns > 0);
+            let before = self.cpu.get(&tid).filter(|_| self.refreshed_ns > 0);
             let percent = |before: &u64| {
                 (ticks.saturating_sub(*before)) as f64 / TICKS / passed_s.max(0.001) * 100.0
             };

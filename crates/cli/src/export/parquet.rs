@@ -16,10 +16,10 @@ use sys::whole_folder::WholeFolder;
 use tables::parquet::Each;
 use tables::{Divided, Halt, InParts, Limit, Source, Table};
 
-use crate::exit_code::USAGE;
-use crate::export_shared::{not_written, Asked};
-use crate::parts::{self, Opened};
-use crate::progress;
+use crate::export::parts::{self, Opened};
+use crate::export::shared::{not_written, Asked};
+use crate::output::exit_code::USAGE;
+use crate::output::progress;
 use crate::read::{self, judged_by};
 
 /// Suffix of folders that are named after a capture.

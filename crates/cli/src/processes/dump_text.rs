@@ -7,7 +7,7 @@
 use analysis::readable::counted;
 use serde_json::Value;
 
-use crate::columns::plain;
+use crate::output::columns::plain;
 
 /// Frames of a stack, requests, tasks.
 const MOST_FRAMES: usize = 24;

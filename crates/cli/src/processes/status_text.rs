@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use settings::{Knob, KNOBS};
 use trigger::show_ns;
 
-use crate::columns::{bytes_text, plain};
+use crate::output::columns::{bytes_text, plain};
 
 /// In front of a fact.
 const LABEL: usize = 13;

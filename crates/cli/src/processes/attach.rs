@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use attach::{Attached, Kind, Refusal, Wanted};
 
-use crate::columns::plain;
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::flags::{refusal, Flags};
+use crate::output::columns::plain;
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
 
 /// Processes that are attached to at the same time.
 const AT_ONCE: usize = 16;

@@ -19,10 +19,10 @@ use samplers::python_stacks::{PythonStacks, RuntimeInfo, TypeAddresses};
 use serde_json::Value;
 use sys::mem::Reader;
 
-use crate::columns::plain;
-use crate::dump_text;
-use crate::exit_code::{NOTHING, USAGE};
-use crate::live;
+use crate::output::columns::plain;
+use crate::output::exit_code::{NOTHING, USAGE};
+use crate::processes::dump_text;
+use crate::processes::live;
 
 /// A recorded process reads itself within this time.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -13,9 +13,9 @@ use export::otlp::Signal;
 use otlp::env::Settings;
 use otlp::{http, Endpoint};
 
-use crate::exit_code::USAGE;
+use crate::export::tls::Tls;
+use crate::output::exit_code::USAGE;
 use crate::read;
-use crate::tls::Tls;
 
 /// How often a request is tried while the collector is busy.
 const TRIES: u32 = 5;

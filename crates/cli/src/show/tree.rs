@@ -17,7 +17,7 @@ use analysis::requests::Judged;
 use capture::read::{Capture, RequestRow, Text, Traces};
 use diagnosis::{CriticalPaths, Slice};
 
-use crate::columns::plain;
+use crate::output::columns::plain;
 
 /// What fits on a screen below the head.
 const MOST_LINES: usize = 38;

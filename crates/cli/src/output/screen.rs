@@ -8,8 +8,8 @@ use std::path::Path;
 
 use capture::read::Meta;
 
-use crate::columns::{age, now_ns, plain};
-use crate::live::{recorded, Recorded};
+use crate::output::columns::{age, now_ns, plain};
+use crate::processes::live::{recorded, Recorded};
 
 /// One line: the file, its age, its process and what became of that. A second one if the service
 /// was started anew since.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use export::{Chosen, Format, Value};
 
-use crate::exit_code::USAGE;
+use crate::output::exit_code::USAGE;
 
 /// `--value`.
 #[derive(Clone, Copy, ValueEnum)]

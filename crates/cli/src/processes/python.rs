@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::exit_code::USAGE;
+use crate::output::exit_code::USAGE;
 
 /// The exit code of a Python without the package, or with one that lacks the module.
 const NO_PACKAGE: i32 = 97;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use capture::read::{Capture, Parts, Wanted};
 use export::InParts;
 
-use crate::progress;
+use crate::output::progress;
 use crate::read::{failed, file_of};
 
 /// A file, its parts, and the part that was read last.

@@ -6,6 +6,16 @@
 //!
 //! What it promises: a file is there whole or not at all, even after an interruption.
 
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+pub(crate) mod parquet;
+pub(crate) mod parts;
+pub(crate) mod post;
+pub(crate) mod shared;
+pub(crate) mod tls;
+
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,12 +23,11 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use export::{Chosen, Format, Options, Value};
 
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
-use crate::export_shared::{not_written, Asked};
+use crate::export::parts::Opened;
+use crate::export::shared::{not_written, Asked};
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::output::progress;
 use crate::output::{same, write};
-use crate::parquet;
-use crate::parts::{self, Opened};
-use crate::progress;
 use crate::read::judged_by;
 
 /// `--to`.
@@ -85,7 +94,7 @@ pub fn post(path: &Path, to: To, url: &str) -> ExitCode {
         eprintln!("dashcam: --post: found --to {name}, wanted --to otlp (it sends metrics too)");
         return ExitCode::from(USAGE);
     }
-    crate::post::post(path, url)
+    crate::export::post::post(path, url)
 }
 
 /// Exports the capture at `path`, or the newest in that folder.

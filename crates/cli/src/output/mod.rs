@@ -1,5 +1,12 @@
 //! Writing the file that the user named.
 
+pub(crate) mod columns;
+pub(crate) mod exit_code;
+pub(crate) mod pages;
+pub(crate) mod progress;
+pub(crate) mod screen;
+pub(crate) mod terminal;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::exit_code::USAGE;
 use crate::flags::{refusal, Flags};
+use crate::output::exit_code::USAGE;
 
 /// Exit codes of shells for commands that cannot be run.
 const NOT_FOUND: u8 = 127;

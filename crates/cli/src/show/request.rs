@@ -16,7 +16,7 @@ pub fn to_json(capture: &Capture, request: &RequestRow) -> Value {
     let spans = capture.spans.iter().enumerate().filter(|(_, s)| s.request == request.id);
     let spans = spans.take(MOST).map(|(index, span)| {
         let ids = traces.span(index).cloned().unwrap_or_default();
-        let mut made = who(capture, &ids);
+        let mut made = identity(capture, &ids);
         made.insert("name".into(), json!(capture.name(span.name)));
         made.insert("thread".into(), json!(capture.thread_name(span.tid)));
         made.insert("at_ms".into(), json!(since(span.begin_ns)));
@@ -38,7 +38,7 @@ pub fn to_json(capture: &Capture, request: &RequestRow) -> Value {
                "to_span_id": format!("{:016x}", row.link.to_span), "remote": row.link.remote,
                "attributes": attributes(capture, &row.attributes)})
     });
-    let mut made = who(capture, &ids);
+    let mut made = identity(capture, &ids);
     made.insert("name".into(), json!(capture.name(request.name)));
     made.insert("id".into(), json!(request.id));
     made.insert("ms".into(), json!(end_ns.saturating_sub(request.begin_ns) as f64 / 1e6));
@@ -52,7 +52,7 @@ pub fn to_json(capture: &Capture, request: &RequestRow) -> Value {
 }
 
 /// Identity, kind, status.
-fn who(capture: &Capture, ids: &SpanIds) -> Map<String, Value> {
+fn identity(capture: &Capture, ids: &SpanIds) -> Map<String, Value> {
     let message = if ids.message == 0 { "" } else { capture.name(ids.message) };
     let mut made = Map::new();
     for (key, value) in [

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::exit_code::USAGE;
-use crate::export_shared::Asked;
+use crate::export::shared::Asked;
+use crate::output::exit_code::USAGE;
 
 /// Refuses.
 pub fn export(_path: &Path, _asked: Asked, _output: Option<&Path>) -> ExitCode {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::exit_code::USAGE;
+use crate::output::exit_code::USAGE;
 
 /// Prints the completions of a shell.
 pub fn completions(command: &mut Command, shell: Shell) -> ExitCode {

@@ -7,6 +7,10 @@
 //!
 //! What it promises: lists are bounded, and the rest is counted.
 
+pub(crate) mod metrics;
+pub(crate) mod request;
+pub(crate) mod tree;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -19,11 +23,15 @@ use serde_json::Value;
 use tables::summary::{request_ms, Summary};
 
 use crate::brief::{judged, Brief};
-use crate::columns::{columns, plain};
-use crate::exit_code::{NOTHING, UNREADABLE};
-use crate::parts::{self, Opened};
+use crate::export::parts::{self, Opened};
+use crate::output::columns::{columns, plain};
+use crate::output::exit_code::{NOTHING, UNREADABLE};
+use crate::output::progress;
+use crate::output::terminal;
 use crate::read::{default_rules, file_of, open, open_judged};
-use crate::{progress, show_metrics, show_request, show_tree, terminal};
+use crate::show::metrics as show_metrics;
+use crate::show::request as show_request;
+use crate::show::tree as show_tree;
 
 /// A capture up to this size is read in whole.
 const SMALL_BYTES: u64 = 16 << 20;

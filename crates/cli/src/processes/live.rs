@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use sys::local;
 
-use crate::columns::{age, columns, columns_within, local as local_time, now_ns, plain};
-use crate::exit_code::{NOTHING, UNREADABLE, USAGE};
-use crate::{status_text, terminal};
+use crate::output::columns::{age, columns, columns_within, local as local_time, now_ns, plain};
+use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
+use crate::output::terminal;
+use crate::processes::status_text;
 
 /// A live process answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ pub fn ps(as_json: bool) -> ExitCode {
         notices(&rows).iter().for_each(|line| eprintln!("dashcam: {line}"));
     }
     if rows.is_empty() {
-        eprintln!("dashcam: no recorded process of this user: {}", looked());
+        eprintln!("dashcam: no recorded process of this user: {}", where_searched());
         return ExitCode::from(NOTHING);
     }
     ExitCode::SUCCESS
@@ -191,7 +192,7 @@ pub fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
         services.sort_unstable();
         services.dedup();
         let found = match services.is_empty() {
-            true => looked(),
+            true => where_searched(),
             false => format!("there are {}", plain(&services.join(", "))),
         };
         eprintln!(
@@ -324,7 +325,7 @@ fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode>
         };
         eprintln!(
             "dashcam: {pid}: {what}: {}; `dashcam ps` lists the recorded processes",
-            looked()
+            where_searched()
         );
         return Err(ExitCode::from(NOTHING));
     };
@@ -341,7 +342,7 @@ fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode>
     }
 }
 
-fn looked() -> String {
+fn where_searched() -> String {
     let folders = local::folders();
     let folders: Vec<String> = folders.iter().map(|p| p.display().to_string()).collect();
     format!("no socket of it in {}", folders.join(", "))
@@ -383,16 +384,16 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
     // A process that refuses at once has sent an answer, although nothing could be written to it.
     let asked = stream.write_all(format!("{line}\n").as_bytes());
     let mut answer = Vec::new();
-    let mut piece = [0; 16 * 1024];
+    let mut buffer = [0; 16 * 1024];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || answer.len() as u64 > LONGEST {
             return Err(Failure::Silent(patience));
         }
         stream.set_read_timeout(Some(left)).map_err(io)?;
-        match stream.read(&mut piece) {
+        match stream.read(&mut buffer) {
             Ok(0) => break,
-            Ok(length) => answer.extend_from_slice(&piece[..length]),
+            Ok(length) => answer.extend_from_slice(&buffer[..length]),
             Err(_) if answer.ends_with(b"\n") => break,
             Err(error) => return Err(io(error)),
         }
@@ -418,7 +419,7 @@ mod tests {
         let row = json!({"pid": 4711, "service": "bil\u{1b}ly", "since_epoch_ns": 0, "on": true,
             "requests": 12, "slow": 1, "captures": 1,
             "verdict": "sleep at a.py:1 f(): 98 % of the excess, confirmed, new", "box": "/dev/shm/x.box"});
-        let text = table(&[row], crate::columns::utc);
+        let text = table(&[row], crate::output::columns::utc);
         assert_eq!(
             text,
             "PID   SERVICE  SINCE                STATE  REQUESTS  SLOW  CAPTURES  VERDICT              BOX\n\
