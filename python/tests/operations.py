@@ -139,7 +139,9 @@ OPERATIONS = """
 # In place of the operations above: units of work of servers and task queues that integrations hook
 # with functions of Python's. Their modules are stand-ins; the integrations are real.
 WORKERS = """
-    from dashcam._integrations import aiohttp, celery, dramatiq, http_server, rq, tornado
+    from dashcam._integrations.frameworks import aiohttp, tornado
+    from dashcam._integrations.jobs import celery, dramatiq, rq
+    from dashcam._integrations.servers import http_server
 
     HEADERS = {"traceparent": ENVIRON["HTTP_TRACEPARENT"]}
     class Asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashcam._integrations import tornado
+from dashcam._integrations.frameworks import tornado
 
 
 @pytest.mark.parametrize(

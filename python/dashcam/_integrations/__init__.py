@@ -19,39 +19,25 @@ from types import ModuleType
 from typing import Any, Callable
 
 from dashcam import _notices
-from dashcam._integrations import (
-    aiohttp,
-    anyio,
-    arq,
-    asyncio_tasks,
-    calls,
-    celery,
+from dashcam._integrations import calls, opentelemetry, outgoing
+from dashcam._integrations.frameworks import aiohttp, django, flask, litestar, pyramid, sanic, starlette, tornado
+from dashcam._integrations.jobs import arq, celery, dramatiq, rq
+from dashcam._integrations.servers import (
     cheroot,
     daphne,
-    django,
-    dramatiq,
     eventlet,
-    executor,
-    flask,
     granian,
     grpc,
     gunicorn,
     http_server,
     hypercorn,
-    litestar,
-    opentelemetry,
-    outgoing,
-    pyramid,
     pywsgi,
-    rq,
-    sanic,
-    starlette,
-    tornado,
     twisted,
     uvicorn,
     waitress,
     wsgiref,
 )
+from dashcam._integrations.threads import anyio, asyncio_tasks, executor
 
 Patch = Callable[[Any, ModuleType], None]
 

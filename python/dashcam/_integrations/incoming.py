@@ -21,10 +21,10 @@ def mapping(native: Any, request: int, headers: Mapping[str, Any]) -> None:
             state = ",".join(every("tracestate", []))
         else:
             state = headers.get("tracestate") or ""
-        _tell(native, request, parent, state)
+        _record(native, request, parent, state)
 
 
-def _tell(native: Any, request: int, parent: Any, state: Any) -> None:
+def _record(native: Any, request: int, parent: Any, state: Any) -> None:
     # Nothing that a client sends may become an error of ours.
     if isinstance(parent, str) and isinstance(state, str):
         try:

@@ -1,0 +1,1 @@
+"""Workers of queues: a job is a request."""

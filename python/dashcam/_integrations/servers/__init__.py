@@ -1,0 +1,1 @@
+"""Servers: which calls of theirs are requests."""

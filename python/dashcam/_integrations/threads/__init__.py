@@ -1,0 +1,1 @@
+"""Work that code hands to other threads and tasks."""
