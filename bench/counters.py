@@ -131,8 +131,8 @@ def show(found: "dict[str, Any]", everything: "list[Program]") -> "list[dict[str
     clients = [client for client in clients if client.rounds]
     if not clients:
         return []
-    told = [costs(clients), rates(clients), books(clients)]
+    reported = [costs(clients), rates(clients), books(clients)]
     print()
     for client in clients:
         print(f"  {client.title}: {client.note}")
-    return told
+    return reported

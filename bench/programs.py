@@ -128,7 +128,7 @@ def churn_of_ours(command: "tuple[str, ...]") -> "list[Program]":
     on = {**env, "DASHCAM_SWITCHES": "on", "BENCH_CHURN_STORM_MS": "1700"}
     alone = Program("dashcam", "dashcam, recorder and sampler", command, ("churn",), WAYS, "", off)
     title = "dashcam, and the kernel's switch records"
-    note = "the default; a storm that lasts: after its first second switch records pause"
+    note = "the default; a burst that lasts: after its first second switch records pause"
     return [alone, Program("dashcam-switches", title, command, ("churn",), (), note, on)]
 
 
@@ -203,11 +203,11 @@ class LttngSession:
                     break
         (self.out / "lttng").mkdir(exist_ok=True)
         cores = len(os.sched_getaffinity(0))
-        piece = 1 << ((64 << 20) // cores // 8).bit_length() - 1
+        subbuffer_bytes = 1 << ((64 << 20) // cores // 8).bit_length() - 1
         session = self.env["BENCH_SESSION"]
         self.lttng("destroy", session)
         self.lttng("create", session, "--snapshot", f"--output={self.out / 'lttng'}")
-        self.lttng("enable-channel", "-u", "-s", session, "--overwrite", f"--subbuf-size={piece}",
+        self.lttng("enable-channel", "-u", "-s", session, "--overwrite", f"--subbuf-size={subbuffer_bytes}",
                    "--num-subbuf=8", "ring")
         self.lttng("enable-event", "-u", "-s", session, "-c", "ring", "bench:*")
         self.lttng("start", session)

@@ -99,12 +99,12 @@ def main() -> int:
     out = Path(tempfile.mkdtemp(prefix="bench-", dir=build))
     try:
         everything = programs.rust(given.binary.resolve())
-        told: "list[str]" = []
+        reported: "list[str]" = []
         for rival in (programs.lttng, programs.jfr, programs.go):
             found, why = rival(out)
             everything += found
             if why:
-                told.append(why)
+                reported.append(why)
         wanted = {*given.rivals.split(","), "dashcam", "limits", "plain", "dashcam-1GiB"}
         found_machine = machine()
         ways: "dict[str, Any]" = {}
@@ -117,17 +117,17 @@ def main() -> int:
             if given.only in (None, way):
                 rounds = ROUNDS[way][given.quick]
                 ways[way] = interleave(way, chosen, rounds, out, given.quick)
-                told += [f"{way} of {n}: {why}" for n, why in ways[way]["skipped"].items()]
+                reported += [f"{way} of {n}: {why}" for n, why in ways[way]["skipped"].items()]
         counts = {} if given.only == "metrics" else instructions.count(given.binary.resolve(), out, given.quick)
     finally:
         shutil.rmtree(out, ignore_errors=True)
     rows = tables.show(found_machine, ways, everything, counts)
-    for line in told:
+    for line in reported:
         print(f"SKIPPED: {line}")
     seconds = time.monotonic() - begin
     print(f"{seconds:.0f} s; every figure of every round: build/bench.json")
     saved = {"machine": found_machine, "seconds": seconds, "ways": ways, "instructions": counts,
-             "rows": rows, "skipped": told}
+             "rows": rows, "skipped": reported}
     (build / "bench.json").write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -148,38 +148,38 @@ def calls(way: Way) -> "list[dict[str, Any]]":
     """Spans and events."""
     yard = yardsticks(way)
     silent = ("tracing-flight-recorder",)
-    told = []
+    reported = []
     rows = way.rows(lambda f: less(f, "span", "empty"), silent)
     rows += [Row("bare", "dashcam, no attribute", [less(f, "bare_span", "empty") if f else None
                  for f in way.results["dashcam"]], False)]
     rows += [Row("region", "Go, region alone", [less(f, "region", "empty") if f else None
                  for f in way.results.get("go", [])], False)] if "go" in way.results else []
-    told.append(ns_table("Span with an integer attribute, on", rows, yard))
+    reported.append(ns_table("Span with an integer attribute, on", rows, yard))
     rows = way.rows(lambda f: off(f, "span_off"))
-    told.append(ns_table("The same, off: ns over the empty loop", rows, {}, 2))
+    reported.append(ns_table("The same, off: ns over the empty loop", rows, {}, 2))
     rows = way.rows(lambda f: off(f, "event_off"))
-    told.append(ns_table("Event, off: ns over the empty loop", rows, {}, 2))
+    reported.append(ns_table("Event, off: ns over the empty loop", rows, {}, 2))
     rows = way.rows(lambda f: less(f, "span_work", "work"), silent)
-    told.append(ns_table("Span around real work (about 80 ns), marginal", rows, yard))
+    reported.append(ns_table("Span around real work (about 80 ns), marginal", rows, yard))
     rows = way.rows(lambda f: less(f, "event", "empty"))
     rows += [Row("bare", "dashcam, no attribute", [less(f, "bare_event", "empty") if f else None
                  for f in way.results["dashcam"]], False)]
-    told.append(ns_table("Event with an integer attribute, one thread", rows, yard))
+    reported.append(ns_table("Event with an integer attribute, one thread", rows, yard))
     rows = way.rows(lambda f: f.get("event_2_threads"))
-    told.append(ns_table("Event, two threads at once: ns a thread", rows, {}))
+    reported.append(ns_table("Event, two threads at once: ns a thread", rows, {}))
     rows = way.rows(scaling)
     print("\nTwo threads' throughput, times one thread's")
     for row in sorted(rows, key=lambda r: -r.middle):
         print(f"  {row.title + ('' if row.counted else ' *'):44}{number(row.middle):>8}")
     said = verdict(rows, most=True)
     print(f"  -> {said}")
-    told.append({"table": "scaling", "rows": {r.name: r.middle for r in rows}, "verdict": said})
-    return told
+    reported.append({"table": "scaling", "rows": {r.name: r.middle for r in rows}, "verdict": said})
+    return reported
 
 
 def limits(way: Way) -> "dict[str, float]":
     """The limits of the machine."""
-    told = {}
+    reported = {}
     print("\nLimits of the machine")
     for name, key, source, base in [
         ("empty loop, ns", "empty", "limits", ""), ("rdtsc, ns", "rdtsc", "limits", "empty"),
@@ -195,14 +195,14 @@ def limits(way: Way) -> "dict[str, float]":
     ]:
         values = way.of(source, lambda f: less(f, key, base) if base else f.get(key))
         if values:
-            told[name] = median(values)
+            reported[name] = median(values)
             print(f"  {name:44}{number(median(values)):>12}")
-    return told
+    return reported
 
 
 def churn(way: Way) -> "list[dict[str, Any]]":
     """Threads that start and end."""
-    told = []
+    reported = []
     for spawners in SPAWNERS:
         def kept(f: "dict[str, Any]", n: int = spawners) -> float:
             # On and off alternate, so the k-th of each are neighbours in time. A recorder makes no
@@ -218,8 +218,8 @@ def churn(way: Way) -> "list[dict[str, Any]]":
             print(f"  {row.title + mark:44}{row.middle:8.2f}{row.spread * 100:6.0f}{rate:14,.0f}{grown:16,.0f}")
         said = verdict(rows, most=True)
         print(f"  -> {said}")
-        told.append({"table": f"churn {spawners}", "rows": {r.name: r.middle for r in rows}, "verdict": said})
-    return told
+        reported.append({"table": f"churn {spawners}", "rows": {r.name: r.middle for r in rows}, "verdict": said})
+    return reported
 
 
 def every(way: Way, name: str, key: str) -> "list[float]":
@@ -258,7 +258,7 @@ class Dump:
 
 def snapshot(way: Way) -> "list[dict[str, Any]]":
     """Dumps while writers record."""
-    told = []
+    reported = []
     for writers, title in (("one", "one writer flat out"), ("all", "a writer on every core")):
         print(f"\nSnapshot of a full 64 MiB, {title}")
         print(f"  {'':44}{'ms':>8}{'MiB/s':>8}{'largest gap during, us':>24}{'without, us':>18}"
@@ -281,9 +281,9 @@ def snapshot(way: Way) -> "list[dict[str, Any]]":
             said.append(f"in turns like dashcam's: {median(by_name['plain-turns'].during):,.0f} us")
         for line in said:
             print(f"  -> {line}")
-        told.append({"table": f"snapshot {writers}", "verdict": said,
+        reported.append({"table": f"snapshot {writers}", "verdict": said,
                      "rows": {d.name: {"ms": median(d.took), "gap_us": median(d.during)} for d in dumps}})
-    return told
+    return reported
 
 
 def goals(ways: "dict[str, Way]") -> "list[str]":

@@ -3,9 +3,9 @@
 
 How it works: code, addresses and link targets are blanked out, then each pattern is searched in
 what remains; a phrase may span two lines. The comments of a source file are read as a page
-(`code_comments.py`), and so are the names of its tests: `a_told_word` is "a told word". Lines of
-tables, code and addresses may be long on a page; a comment's line may not, unless it has an address.
-One line for each finding, with the word to write instead; exit code 1. Reads only.
+(`code_comments.py`), and so are the names of its tests: `a_told_word` is "a told word". Of every
+other name in code each word is compared with NAMES: `last_told_ns`, `Told`. Lines of tables, code
+and addresses may be long on a page; a comment's line may not, unless it has an address. One line for each finding, with the word to write instead; exit code 1. Reads only.
 
 Missing on purpose: whether a sentence is good. The list holds words that made prose hard to read,
 not a grammar.
@@ -70,8 +70,39 @@ WORDS = [
     word(r"\bthat one(?=[,.;:)]| (?:did|does|had|has|is|was)\b)", "the noun"),
 ]
 
-# Nor are names of code made of these words.
-NAMED = re.compile(r"\b(?:\w+_)?(?:told|tell|tells|telling|untold)(?:_\w+)?\b")
+# Nor are names of code made of these words. Of `look` and `stand` only the nouns are meant, which
+# a name shows where the word is a type or the last one.
+NAMES = [
+    (re.compile(r"tells?|told|telling|untold"), "report, record, show"),
+    (re.compile(r"whom|who"), "the thread, the holder, the waker"),
+    (re.compile(r"(?:keeper|taker|giver|looker|teller)s?|regulars"), "holder, waker, writer"),
+    (re.compile(r"Looks?|looks|stood"), "sample, wait"),
+    (re.compile(r"pieces?"), "interval, slice, part, extent"),
+    (re.compile(r"purses?|savings"), "token bucket, budget, burst"),
+    (re.compile(r"storms?"), "burst"),
+    (re.compile(r"mend(?:s|ed|ing)?"), "fix, add what is missing"),
+    (re.compile(r"dear(?:er|est)?|reckon(?:s|ed|ing)?"), "expensive, calculate"),
+]
+
+# Names that users know, and functions of others.
+KNOWN_NAMES = {"pieces", "switches_mended", "tell"}
+
+# Names there are the programs' and the simulator's own; in the diagnosis they are renamed as its rules
+# are.
+UNNAMED = ("crates/diagnosis/", "crates/report/", "crates/sim/", "tests/zoo/", "tests/captures/", "examples/")
+
+# A name with as many words is a sentence, that of a test: it is read as prose.
+SENTENCE = 5
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+WORD_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+# What is no code: strings and comments.
+NO_NAMES = {
+    ".rs": NO_CODE,
+    ".ts": NO_CODE,
+    ".py": re.compile(r"#[^\n]*|(?<!\w)[rbfuRBFU]*(?:\"\"\".*?\"\"\"|\'\'\'.*?\'\'\')|\"(?:\\.|[^\"\\\n])*\"|\'(?:\\.|[^\'\\\n])*\'", re.S),
+}
 
 # A test function, by the line above it.
 TEST = re.compile(r"#\[test\]\s+(?:#\[[^\n]*\]\s+)*(?:unsafe )?fn (?P<name>\w+)")
@@ -125,9 +156,13 @@ def wrong(page: str, text: str) -> list[tuple[int, str]]:
 
 
 def wrong_in_code(file: str, text: str) -> list[tuple[int, str]]:
-    """Everything that is wrong with the comments of a source file and with the names of its tests."""
-    comments = code_comments.comments(PurePath(file).suffix, text)
-    found = banned(comments) + banned_in_names(file, text) + banned_in_code(file, text)
+    """Everything that is wrong with the names in a source file, with its comments and with the names of its tests."""
+    suffix = PurePath(file).suffix
+    found = banned_in_code(file, text)
+    if suffix not in code_comments.TOKENS:
+        return sorted(found)
+    comments = code_comments.comments(suffix, text)
+    found += banned(comments) + banned_in_names(file, text)
     for number, (line, comment) in enumerate(zip(text.splitlines(), comments.splitlines()), 1):
         if comment != code_comments.CODE and len(line) > COMMENT_COLUMNS and "://" not in comment:
             found.append((number, f"comment: {len(line)} columns, at most {COMMENT_COLUMNS}"))
@@ -148,20 +183,33 @@ def banned_in_names(file: str, text: str) -> list[tuple[int, str]]:
 
 
 def banned_in_code(file: str, text: str) -> list[tuple[int, str]]:
-    """Line number and finding for each name of Rust code that is one of the words."""
-    if PurePath(file).suffix != ".rs":
+    """Line number and finding for each name in code with one of the words in it."""
+    suffix = PurePath(file).suffix
+    if suffix not in NO_NAMES or file.startswith(UNNAMED):
         return []
-    code = NO_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    return [
-        (code.count("\n", 0, match.start()) + 1, f"{match[0]}: write reported, recorded, shown")
-        for match in NAMED.finditer(code)
-    ]
+    code = NO_NAMES[suffix].sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    found: dict[str, tuple[int, str]] = {}
+    for match in NAME.finditer(code):
+        name = match[0]
+        if name in found or name in KNOWN_NAMES:
+            continue
+        words = WORD_OF_NAME.findall(name)
+        instead = [better for word in words for better in better_than(word)] if len(words) < SENTENCE else []
+        if instead:
+            found[name] = (code.count("\n", 0, match.start()) + 1, f"{name}: write {instead[0]}")
+    return list(found.values())
+
+
+def better_than(word: str) -> list[str]:
+    """What to write instead of a word of a name; nothing where it is a good one."""
+    forms = {word, word.lower()}
+    return [instead for pattern, instead in NAMES if any(pattern.fullmatch(form) for form in forms)]
 
 
 def sources() -> list[str]:
-    """The source files of the checkout whose comments can be read, from its top."""
+    """The source files of the checkout whose names or comments can be read, from its top."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [file for file in listed.stdout.splitlines() if PurePath(file).suffix in code_comments.TOKENS]
+    return [file for file in listed.stdout.splitlines() if PurePath(file).suffix in NO_NAMES]
 
 
 def main() -> int:

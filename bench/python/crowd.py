@@ -230,7 +230,7 @@ def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | No
     return shares
 
 
-def told(shares: list[float]) -> str:
+def reported(shares: list[float]) -> str:
     """Median and its interval by ranks: half of the pairs, plus or minus 1.96 standard deviations
     of a coin.
     """
@@ -282,7 +282,7 @@ def main() -> None:
             print(f"{way:>10}  SKIPPED: it ended before the measurement did")
             continue
         shares = [share for found in both if found for share in found]
-        print(f"{way:>10}{told([s[0] for s in shares])}{told([s[1] for s in shares])}{len(shares)} pairs", flush=True)
+        print(f"{way:>10}{reported([s[0] for s in shares])}{reported([s[1] for s in shares])}{len(shares)} pairs", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any, Callable
 Loop = Callable[[int], None]
 OURS = "dashcam"
 # Turns of a loop: cheap calls, calls that make a system call.
-CHEAP, DEAR = 100_000, 5_000
+CHEAP, EXPENSIVE = 100_000, 5_000
 
 
 @dataclass
@@ -151,8 +151,8 @@ def statsd_cases(port: int) -> "list[Case]":
                 for _ in range(50):
                     pipe.incr("statsd")
 
-    return [Case("statsd: incr", plain, DEAR, rival=True),
-            Case("statsd: incr in pipelines of 50", pipeline, DEAR, rival=True)]
+    return [Case("statsd: incr", plain, EXPENSIVE, rival=True),
+            Case("statsd: incr in pipelines of 50", pipeline, EXPENSIVE, rival=True)]
 
 
 def datadog_cases(port: int) -> "list[Case]":
@@ -167,7 +167,7 @@ def datadog_cases(port: int) -> "list[Case]":
             for _ in range(n):
                 client.increment("rival.datadog")
 
-        return Case(title, loop, DEAR, rival=True, settle=client.flush)
+        return Case(title, loop, EXPENSIVE, rival=True, settle=client.flush)
 
     return [of("datadog: increment, unbuffered"),
             of("datadog: increment, buffered", disable_buffering=False),
@@ -190,8 +190,8 @@ def prometheus_cases() -> "list[Case]":
         for _ in range(n):
             labelled.labels("eu").inc()
 
-    return [Case("prometheus_client: inc()", inc, DEAR * 4),
-            Case("prometheus_client: labels().inc()", labels, DEAR * 4)]
+    return [Case("prometheus_client: inc()", inc, EXPENSIVE * 4),
+            Case("prometheus_client: labels().inc()", labels, EXPENSIVE * 4)]
 
 
 def otel_cases() -> "list[Case]":
@@ -210,8 +210,8 @@ def otel_cases() -> "list[Case]":
         for _ in range(n):
             counter.add(1, attributes)
 
-    return [Case("OpenTelemetry: add(1)", add, DEAR),
-            Case("OpenTelemetry: add(1, one attribute)", tagged, DEAR)]
+    return [Case("OpenTelemetry: add(1)", add, EXPENSIVE),
+            Case("OpenTelemetry: add(1, one attribute)", tagged, EXPENSIVE)]
 
 
 def measure(cases: "list[Case]", rounds: int) -> "tuple[dict[str, list[float]], dict[str, int]]":
@@ -271,23 +271,23 @@ def books(turns: "dict[str, int]", more: int, receiver: Receiver) -> bool:
     import dashcam
 
     whole = dashcam.flush()
-    told = dashcam.status()["statsd"]
+    reported = dashcam.status()["statsd"]
     dashcam.stop()
     _, lines, sums = receiver.end()
-    lost = sum(told["dropped_lines"].values())
+    lost = sum(reported["dropped_lines"].values())
     ours = {name: n for name, n in turns.items() if name.startswith(OURS)}
     called = sum(ours.values()) + more
     # Metrics of the sink and of the compatible APIs about themselves are left out.
     own = ("dashcam.",)
     arrived = sum(v for name, v in sums.items() if not name.startswith(own))
     print(f"\ncounted {called:,}; arrived {arrived:,.0f}, in {lines:,} lines")
-    print(f"lines: produced {told['lines']:,} = sent {told['sent_lines']:,} + lost {lost:,} + "
-          f"waiting {told['waiting_lines']:,}; arrived {lines:,}")
-    fine = whole and told["lines"] == told["sent_lines"] + lost + told["waiting_lines"]
-    if told["sent_lines"] != lines:
+    print(f"lines: produced {reported['lines']:,} = sent {reported['sent_lines']:,} + lost {lost:,} + "
+          f"waiting {reported['waiting_lines']:,}; arrived {lines:,}")
+    fine = whole and reported["lines"] == reported["sent_lines"] + lost + reported["waiting_lines"]
+    if reported["sent_lines"] != lines:
         # UDP: datagrams for which the receiver had no room are lost between kernel and receiver;
         # only this difference shows their number.
-        print(f"  {told['sent_lines'] - lines:,} lines were lost by the receiver's socket")
+        print(f"  {reported['sent_lines'] - lines:,} lines were lost by the receiver's socket")
     elif lost == 0:
         fine = fine and arrived == called
     print("  -> the books are right" if fine else "  -> THE BOOKS ARE WRONG", flush=True)
@@ -317,14 +317,14 @@ def gone() -> int:
     # There is no receiver: each waits its two seconds in vain.
     window()
     window()
-    told = dashcam.status()["statsd"]
+    reported = dashcam.status()["statsd"]
     dashcam.stop()
-    lost = sum(told["dropped_lines"].values())
+    lost = sum(reported["dropped_lines"].values())
     fine = (before["sent_lines"] == lines and sum(sums.values()) == series and lost > 0
-            and told["lines"] == told["sent_lines"] + lost + told["waiting_lines"]
-            and told["lines"] == 3 * series)
-    print(f"receiver gone after a third: produced {told['lines']:,} = sent {told['sent_lines']:,} + "
-          f"lost {lost:,} + waiting {told['waiting_lines']:,}; arrived {lines:,}")
+            and reported["lines"] == reported["sent_lines"] + lost + reported["waiting_lines"]
+            and reported["lines"] == 3 * series)
+    print(f"receiver gone after a third: produced {reported['lines']:,} = sent {reported['sent_lines']:,} + "
+          f"lost {lost:,} + waiting {reported['waiting_lines']:,}; arrived {lines:,}")
     print("  -> the books are right" if fine else "  -> THE BOOKS ARE WRONG")
     return 0 if fine else 1
 

@@ -32,7 +32,7 @@ from metrics import only_this_target
 THREADS = (1, 2, 8)
 # Calls of one run, all threads together: cheap calls (enough that threads take turns with the GIL),
 # and calls that make a system call or wait for one.
-CHEAP, DEAR = 4_000_000, 24_000
+CHEAP, EXPENSIVE = 4_000_000, 24_000
 # SO_RCVBUFFORCE, for which socket has no name: a larger buffer than the machine's limit, if
 # permitted.
 FORCE_ROOM, ROOM = 33, 1 << 28
@@ -46,7 +46,7 @@ class Client:
     more than one count."""
 
     loop: "Callable[[int], None]"
-    turns: int = DEAR
+    turns: int = EXPENSIVE
     settle: "Callable[[], object]" = lambda: None
     lost: "Callable[[], int]" = lambda: 0
     kept: "Callable[[], float] | None" = None
@@ -155,7 +155,7 @@ def statsd_pipeline(port: int) -> Client:
                 for _ in range(min(50, n - at)):
                     pipe.incr("threads")
 
-    return Client(loop, DEAR * 4)
+    return Client(loop, EXPENSIVE * 4)
 
 
 def datadog(port: int, **how: Any) -> Client:
@@ -175,7 +175,7 @@ def datadog(port: int, **how: Any) -> Client:
         client.flush_aggregated_metrics()
         client.flush()
 
-    return Client(loop, DEAR * 4 if how else DEAR, settle, lost, packs=bool(how))
+    return Client(loop, EXPENSIVE * 4 if how else EXPENSIVE, settle, lost, packs=bool(how))
 
 
 def prometheus(port: int) -> Client:
@@ -188,7 +188,7 @@ def prometheus(port: int) -> Client:
         for _ in range(n):
             counter.inc()
 
-    return Client(loop, DEAR * 8, kept=lambda: registry.get_sample_value("threads_total") or 0.0)
+    return Client(loop, EXPENSIVE * 8, kept=lambda: registry.get_sample_value("threads_total") or 0.0)
 
 
 def otel(port: int) -> Client:
@@ -207,7 +207,7 @@ def otel(port: int) -> Client:
         metrics = found.resource_metrics[0].scope_metrics[0].metrics
         return float(sum(point.value for point in metrics[0].data.data_points))
 
-    return Client(loop, DEAR * 2, kept=kept)
+    return Client(loop, EXPENSIVE * 2, kept=kept)
 
 
 class Wire:
@@ -296,7 +296,7 @@ def model_batched(port: int) -> Client:
                 wire.send([line])
 
     threading.Thread(target=dispatch, daemon=True).start()
-    return Client(loop, DEAR * 2, settle=waiting.join, lost=lambda: wire.refused)
+    return Client(loop, EXPENSIVE * 2, settle=waiting.join, lost=lambda: wire.refused)
 
 
 BUFFERED = {"disable_buffering": False}

@@ -134,8 +134,8 @@ class Server:
                 if self.process.poll() is not None:
                     break
                 time.sleep(0.1)
-        told = (Path(self.folder.name) / "log").read_text(encoding="utf-8")
-        raise SystemExit(f"bench: the service did not start: {told[-2000:]}")
+        reported = (Path(self.folder.name) / "log").read_text(encoding="utf-8")
+        raise SystemExit(f"bench: the service did not start: {reported[-2000:]}")
 
     def attach(self) -> "subprocess.Popen[bytes]":
         """Attaches py-spy to the serving process: gunicorn's worker."""

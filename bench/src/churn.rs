@@ -24,7 +24,7 @@ pub struct Effort {
     pub turns: usize,
     /// Threads start and end for this long before the blocks of a turn: a lasting burst is
     /// measured, not its first second.
-    pub storm: Duration,
+    pub burst: Duration,
 }
 
 /// Threads per second, threads per second of CPU time of this process (which a busy machine changes
@@ -92,8 +92,8 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
     block(off, true, 64, effort.block);
     let mut rates: [Rates; 3] = Default::default();
     let round = |rival: R, on: bool, rates: &mut [Rates; 3]| {
-        if !effort.storm.is_zero() {
-            block(rival, !on && !R::HAS_OFF, 2, effort.storm);
+        if !effort.burst.is_zero() {
+            block(rival, !on && !R::HAS_OFF, 2, effort.burst);
         }
         for (rates, spawners) in rates.iter_mut().zip(SPAWNERS) {
             rates.add(rival, on, spawners, effort.block);

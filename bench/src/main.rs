@@ -29,7 +29,7 @@ struct Order {
     setup: Setup,
     quick: bool,
     churn_turns: usize,
-    churn_storm: Duration,
+    churn_burst: Duration,
 }
 
 fn order() -> Order {
@@ -42,8 +42,8 @@ fn order() -> Order {
     let counting = std::env::args().nth(1).as_deref() == Some("count");
     let setup = Setup { ring_bytes: mib << 20, out, counting };
     let churn_turns = text("BENCH_CHURN_TURNS").parse().unwrap_or(1);
-    let churn_storm = Duration::from_millis(text("BENCH_CHURN_STORM_MS").parse().unwrap_or(0));
-    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns, churn_storm }
+    let churn_burst = Duration::from_millis(text("BENCH_CHURN_STORM_MS").parse().unwrap_or(0));
+    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns, churn_burst }
 }
 
 type More<R> = fn(&R, &calls::Effort, &mut Figures);
@@ -59,7 +59,7 @@ fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
         "churn" => {
             let block = Duration::from_millis(if order.quick { 40 } else { 250 });
             let effort =
-                churn::Effort { block, turns: order.churn_turns, storm: order.churn_storm };
+                churn::Effort { block, turns: order.churn_turns, burst: order.churn_burst };
             churn::measure::<R>(&order.setup, &effort, &mut figures)
         }
         "snapshot" if R::HAS_DUMP => {

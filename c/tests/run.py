@@ -154,7 +154,7 @@ class Setting:
         for line in lines:
             self.check_counts(binary.name, line)
 
-    def check_counts(self, who: str, said: dict) -> None:
+    def check_counts(self, case: str, said: dict) -> None:
         """The capture holds the program's records."""
         shown = json.loads(run([str(self.command), "show", "--json", said["capture"]]))
         losses = shown["meta"]["losses"]
@@ -162,25 +162,25 @@ class Setting:
         for what in ("requests", "spans", "events", "tasks"):
             found, wanted = shown["counts"][what], said[what]
             # Events that a signal handler could not record are counted.
-            dropped = lost.get("dropped_reentrant", 0) if (what, "signals" in who) == ("events", True) else 0
+            dropped = lost.get("dropped_reentrant", 0) if (what, "signals" in case) == ("events", True) else 0
             if found + dropped != wanted:
-                raise Failed(f"{who}: {found} {what} and {dropped} dropped in the capture, wanted {wanted}")
-        if who.startswith("metrics"):
-            self.check_metrics(who, shown["metrics"])
+                raise Failed(f"{case}: {found} {what} and {dropped} dropped in the capture, wanted {wanted}")
+        if case.startswith("metrics"):
+            self.check_metrics(case, shown["metrics"])
         missing = sum(t["missing_between"] for t in shown["threads"])
         if shown["damage"] or missing:
-            raise Failed(f"{who}: damage {shown['damage']}, {missing} records missing")
+            raise Failed(f"{case}: damage {shown['damage']}, {missing} records missing")
 
-    def check_metrics(self, who: str, metrics: list[dict]) -> None:
+    def check_metrics(self, case: str, metrics: list[dict]) -> None:
         """Each count of metrics.c is in one window, and none of its child's."""
         windows = {(m["kind"], m["name"], json.dumps(m["tags"], sort_keys=True)): m["windows"] for m in metrics}
         for kind, name, tags, field, wanted in METRICS:
             found = sum(w[field] for w in windows.get((kind, name, json.dumps(tags, sort_keys=True)), []))
             if found != wanted:
-                raise Failed(f"{who}: {kind} {name} {tags}: {field} is {found}, wanted {wanted}; there are {list(windows)}")
+                raise Failed(f"{case}: {kind} {name} {tags}: {field} is {found}, wanted {wanted}; there are {list(windows)}")
         depth, users = windows[("gauge", "depth", "{}")][-1], windows[("set", "users", "{}")]
         if depth["value"] != 4.5 or max(w["members"] for w in users) > 2 or sum(w["members"] for w in users) < 2:
-            raise Failed(f"{who}: the gauge is {depth}, wanted 4.5; the set has {users}, wanted 2 members")
+            raise Failed(f"{case}: the gauge is {depth}, wanted 4.5; the set has {users}, wanted 2 members")
 
     def check_cause(self, captures: Path) -> None:
         """`why` names the pause."""

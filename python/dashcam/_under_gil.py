@@ -58,9 +58,9 @@ def _run(native: Any, signal: Any, active: dict[int, Any], begun: Any, stop: Any
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         native.begin_under_gil()
         begun.release()
-        pause = native.look_under_gil(active)
+        pause = native.sample_under_gil(active)
         while pause >= 0 and not stop.acquire(True, pause):
-            pause = native.look_under_gil(active)
+            pause = native.sample_under_gil(active)
     except Exception:  # noqa: BLE001  the source reports its state; the host gets nothing on stderr
         pass
     finally:

@@ -43,7 +43,7 @@ __all__ = ["DashcamSpanProcessor", "install"]
 # At most this many open spans are remembered; further ones are not recorded, and counted.
 _OPEN_MOST = 10_000
 # Of more than 8 attributes, those whose keys begin with these are kept, in this order.
-_TELLING = (
+_INFORMATIVE = (
     "http.route", "http.response.status_code", "http.status_code", "error.type", "db.statement",
     "db.query.text", "url.full", "http.url", "url.path", "http.target", "server.address",
     "net.peer.name", "server.port", "net.peer.port", "http.request.method", "http.method",
@@ -125,7 +125,7 @@ class DashcamSpanProcessor(SpanProcessor):
                 return None
         if span.context is not None:
             self._taken[current] = span.context.span_id
-            native.request_identify(current, _who(span))
+            native.request_identify(current, _identity(span))
         return _Request(current, own, threading.get_ident())
 
     def _end(self, span: ReadableSpan, begun: Any) -> None:
@@ -138,14 +138,14 @@ class DashcamSpanProcessor(SpanProcessor):
             for link in span.links
         ]
         if not isinstance(begun, _Request):
-            native.span_close(begun, span.name, _ago_ns(span.end_time), _who(span),
+            native.span_close(begun, span.name, _ago_ns(span.end_time), _identity(span),
                               _plain(attributes), events, links)
             return
         self._taken.pop(begun.id, None)
         name = _request_name(attributes)
         if name is not None or begun.own:
             native.request_rename(begun.id, name or span.name)
-        native.request_ends_as(begun.id, _who(span), _plain(attributes), events, links)
+        native.request_ends_as(begun.id, _identity(span), _plain(attributes), events, links)
         error: bool | str = span.status.status_code.name == "ERROR"
         if error:
             kinds = [dict(e.attributes or {}).get("exception.type") for e in span.events]
@@ -164,7 +164,7 @@ class _Request:
         self.id, self.own, self.thread = id, own, thread
 
 
-def _who(span: Any) -> dict[str, Any]:
+def _identity(span: Any) -> dict[str, Any]:
     """Ids, kind and status, in the native module's form."""
     parent = span.parent
     return {
@@ -196,8 +196,8 @@ def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
     """Values in the form of records, the more useful ones first if not all can be kept."""
     if len(attributes) > 8:
         def rank(key: str) -> int:
-            ranks = (i for i, begin in enumerate(_TELLING) if key.startswith(begin))
-            return next(ranks, len(_TELLING))
+            ranks = (i for i, begin in enumerate(_INFORMATIVE) if key.startswith(begin))
+            return next(ranks, len(_INFORMATIVE))
 
         attributes = {key: attributes[key] for key in sorted(attributes, key=rank)}
     plain = (str, bool, int, float)

@@ -94,42 +94,42 @@ def main(words: list[str]) -> int:
     try:
         import duckdb
     except ImportError as error:
-        tell(f"sql: the package duckdb cannot be loaded by {sys.executable}: {error}; wanted: "
+        say(f"sql: the package duckdb cannot be loaded by {sys.executable}: {error}; wanted: "
              f"{sys.executable} -m pip install 'dashcam[sql]'; or ask another engine: "
              "dashcam export CAPTURE --to parquet -o FOLDER")
         return USAGE
     try:
         capture = Capture(Path(path))
     except CaptureError as error:
-        tell(str(error))
+        say(str(error))
         return UNREADABLE
     for note in capture.notes:
-        tell(note)
+        say(note)
     for what in capture.damage:
-        tell(f"{path}: {what}; the query runs on the rest")
+        say(f"{path}: {what}; the query runs on the rest")
     try:
         answer = connected(capture, query).execute(query)
         if answer is None:
-            tell(f"sql: found {query!r}, wanted a query, like \"select name, count(*) from requests group by name\"")
+            say(f"sql: found {query!r}, wanted a query, like \"select name, count(*) from requests group by name\"")
             return USAGE
         show(answer, form, sys.stdout)
         sys.stdout.flush()
     except duckdb.Error as error:
-        tell(f"sql: {error}")
+        say(f"sql: {error}")
         return USAGE
     except OSError as error:
         # Nor may the interpreter's end print more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # The reader of our output has closed it.
         if not isinstance(error, BrokenPipeError):
-            tell(f"cannot write to stdout: {error.strerror} (os error {error.errno})")
+            say(f"cannot write to stdout: {error.strerror} (os error {error.errno})")
             return USAGE
     except KeyboardInterrupt:
         return 130
     return FINE
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """A line on stderr."""
     print(f"dashcam: {text}", file=sys.stderr)
 

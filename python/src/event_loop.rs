@@ -81,7 +81,7 @@ pub fn greenlet(py: Python<'_>) -> Option<u64> {
 fn asyncio_task(py: Python<'_>) -> Option<u64> {
     let asyncio = match ASYNCIO.get() {
         Some(asyncio) => asyncio,
-        None => look(py)?,
+        None => find_asyncio(py)?,
     };
     let running = asyncio.running_loop.bind(py).call0().ok().filter(|found| !found.is_none())?;
     Some(asyncio.running_task.of(running).map_or(0, |task| task.as_ptr() as u64))
@@ -91,7 +91,7 @@ fn asyncio_task(py: Python<'_>) -> Option<u64> {
 #[pyfunction]
 pub fn asyncio_is_here(py: Python<'_>) {
     if ASYNCIO.get().is_none() {
-        look(py);
+        find_asyncio(py);
     }
 }
 
@@ -104,7 +104,7 @@ pub fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bou
 }
 
 #[cold]
-fn look(py: Python<'_>) -> Option<&Asyncio> {
+fn find_asyncio(py: Python<'_>) -> Option<&Asyncio> {
     let module = imported(py, word!(py, "_asyncio"))?;
     let running_loop = module.getattr(word!(py, "_get_running_loop")).ok()?.unbind();
     // What is leaked below is leaked on purpose: the sampler keeps addresses for the life of the

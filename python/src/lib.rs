@@ -118,7 +118,7 @@ fn add_process(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(traces::setting_is_on, module)?,
         wrap_pyfunction!(under_gil::stacks_are_refused, module)?,
         wrap_pyfunction!(under_gil::begin_under_gil, module)?,
-        wrap_pyfunction!(under_gil::look_under_gil, module)?,
+        wrap_pyfunction!(under_gil::sample_under_gil, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
         wrap_pyfunction!(process::known_integrations, module)?,
         wrap_pyfunction!(process::integration_in_place, module)?,

@@ -235,11 +235,11 @@ pub fn recording(py: Python<'_>) -> Option<&'static Recorder> {
     }
     arm_late();
     // A forked child has none until its first record.
-    recorder::current().or_else(|| wake_and_look(py))
+    recorder::current().or_else(|| wake_and_check(py))
 }
 
 #[cold]
-fn wake_and_look(py: Python<'_>) -> Option<&'static Recorder> {
+fn wake_and_check(py: Python<'_>) -> Option<&'static Recorder> {
     wake(py);
     recorder::current().filter(|_| recorder::is_on())
 }

@@ -61,7 +61,7 @@ pub fn setting_is_on(name: &str) -> bool {
 /// The identity of a span in OpenTelemetry.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Who {
+struct Identity {
     trace: u128,
     span: u64,
     parent: u64,
@@ -72,7 +72,7 @@ struct Who {
     message: String,
 }
 
-impl Who {
+impl Identity {
     fn ids(&self, recorder: &recorder::Recorder, request: u64, t_ns: u64, of_span: bool) -> Trace {
         let message = match self.message.as_str() {
             "" => 0,
@@ -96,10 +96,10 @@ impl Who {
 
 /// Gives the open request `request` the ids of the span that represents it.
 #[pyfunction]
-pub fn request_identify(request: u64, who: &Bound<'_, PyDict>) -> PyResult<()> {
-    let who: Who = who.extract()?;
+pub fn request_identify(request: u64, identity: &Bound<'_, PyDict>) -> PyResult<()> {
+    let identity: Identity = identity.extract()?;
     if let Some(recorder) = recorder::current().filter(|_| request != 0) {
-        let ids = who.ids(recorder, request, sys::clock::now_ns(), false);
+        let ids = identity.ids(recorder, request, sys::clock::now_ns(), false);
         recorder::traces::identify(&ids, &[]);
     }
     Ok(())
@@ -109,16 +109,16 @@ pub fn request_identify(request: u64, who: &Bound<'_, PyDict>) -> PyResult<()> {
 #[pyfunction]
 pub fn request_ends_as(
     request: u64,
-    who: &Bound<'_, PyDict>,
+    identity: &Bound<'_, PyDict>,
     attributes: &Bound<'_, PyDict>,
     events: &Bound<'_, PyList>,
     links: &Bound<'_, PyList>,
 ) -> PyResult<()> {
-    let who: Who = who.extract()?;
+    let identity: Identity = identity.extract()?;
     let Some(recorder) = recorder::current().filter(|_| request != 0) else { return Ok(()) };
-    let ids = who.ids(recorder, request, sys::clock::now_ns(), false);
+    let ids = identity.ids(recorder, request, sys::clock::now_ns(), false);
     with_dict(recorder, attributes, |list| recorder::traces::record(&ids, list))?;
-    put_beside(recorder, request, who.span, (events, links))
+    put_beside(recorder, request, identity.span, (events, links))
 }
 
 /// An open span, kept by its owner until it ends.
@@ -153,26 +153,26 @@ pub fn span_close(
     open: &OpenSpan,
     name: &Bound<'_, PyString>,
     ago_ns: u64,
-    who: &Bound<'_, PyDict>,
+    identity: &Bound<'_, PyDict>,
     attributes: &Bound<'_, PyDict>,
     events: &Bound<'_, PyList>,
     links: &Bound<'_, PyList>,
 ) -> PyResult<()> {
-    let who: Who = who.extract()?;
+    let identity: Identity = identity.extract()?;
     // The process forked in between: the span is the parent's.
     let Some(recorder) = recorder::current().filter(|r| r.epoch() == open.epoch) else {
         return Ok(());
     };
     if recorder::is_on() {
         let end_ns = sys::clock::now_ns().saturating_sub(ago_ns).max(open.begin_ns);
-        let error = who.status.eq_ignore_ascii_case("error");
+        let error = identity.status.eq_ignore_ascii_case("error");
         let id = names::name(recorder, name);
         let times = [open.begin_ns, end_ns];
         with_dict(recorder, attributes, |list| {
             recorder::span_at(id, times, open.request, error, list);
         })?;
-        recorder::traces::record(&who.ids(recorder, open.request, open.begin_ns, true), &[]);
-        put_beside(recorder, open.request, who.span, (events, links))?;
+        recorder::traces::record(&identity.ids(recorder, open.request, open.begin_ns, true), &[]);
+        put_beside(recorder, open.request, identity.span, (events, links))?;
     }
     recorder::end_span(open.place, open.begin_ns);
     Ok(())

@@ -1,6 +1,6 @@
 //! Stacks from the interpreter's own API, where its memory cannot be read (`dashcam::under_gil`).
 //!
-//! How it works: a Python thread (python/dashcam/_under_gil.py) calls `look_under_gil`. First
+//! How it works: a Python thread (python/dashcam/_under_gil.py) calls `sample_under_gil`. First
 //! everything that may run Python code: the list of threads, and their kernel ids. Then, in one go
 //! that runs no Python code, so that the GIL is not released and no thread moves:
 //! `sys._current_frames()` and the frames of the threads that the sampler requested, with the
@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dashcam::under_gil::{Look, Next, MOST_FRAMES};
+use dashcam::under_gil::{Next, Round, MOST_FRAMES};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -60,18 +60,18 @@ pub fn begin_under_gil() {
 /// One sample of threads. `active`: `threading._active`. Returns the seconds to pause before the
 /// next; below 0: there will be none.
 #[pyfunction]
-pub fn look_under_gil(py: Python<'_>, active: &Bound<'_, PyDict>) -> PyResult<f64> {
-    let look = match Look::begin() {
-        Next::Look(look) => look,
+pub fn sample_under_gil(py: Python<'_>, active: &Bound<'_, PyDict>) -> PyResult<f64> {
+    let round = match Round::begin() {
+        Next::Round(round) => round,
         Next::Pause(pause) => return Ok(pause.as_secs_f64()),
         Next::End => return Ok(-1.0),
     };
     if is_alone() {
         let known = known_threads(active);
-        look.threads(&known.keys().copied().collect::<Vec<u32>>());
-        hand_in(py, &look, &known)?;
+        round.threads(&known.keys().copied().collect::<Vec<u32>>());
+        hand_in(py, &round, &known)?;
     }
-    Ok(look.end().as_secs_f64())
+    Ok(round.end().as_secs_f64())
 }
 
 /// Whether this is the only interpreter of the process.
@@ -107,35 +107,35 @@ fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, Py
     threads.iter().filter_map(native).collect()
 }
 
-/// Runs `look` without the garbage collector: code that runs no Python code does not release the
+/// Runs `round` without the garbage collector: code that runs no Python code does not release the
 /// GIL, then.
-fn undisturbed<R>(py: Python<'_>, look: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+fn undisturbed<R>(py: Python<'_>, round: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     let gc = py.import(word!(py, "gc"))?;
     let is_enabled: bool = gc.call_method0(word!(py, "isenabled"))?.extract()?;
     if is_enabled {
         gc.call_method0(word!(py, "disable"))?;
     }
-    let result = look();
+    let result = round();
     if is_enabled {
         gc.call_method0(word!(py, "enable"))?;
     }
     result
 }
 
-fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) -> PyResult<()> {
+fn hand_in(py: Python<'_>, round: &Round, known: &HashMap<u32, Bound<'_, PyAny>>) -> PyResult<()> {
     let current = py.import(word!(py, "sys"))?.getattr(word!(py, "_current_frames"))?;
-    let mut walker = Walker::new(py, look);
+    let mut walker = Walker::new(py, round);
     undisturbed(py, || {
         if !has_gil(py)? {
             return Ok(());
         }
         let frames = current.call0()?;
-        for tid in look.wanted() {
+        for tid in round.wanted() {
             let Some(ident) = known.get(tid) else { continue };
             // A thread that is ending has none.
             if let Ok(frame) = frames.get_item(ident) {
                 let truncated = walker.walk(frame)?;
-                look.put(*tid, &walker.frames, truncated);
+                round.put(*tid, &walker.frames, truncated);
             }
         }
         Ok(())
@@ -145,15 +145,15 @@ fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) 
 /// Walks frames from the innermost on.
 struct Walker<'a, 'py> {
     py: Python<'py>,
-    look: &'a Look,
+    round: &'a Round,
     /// Ids of the code objects seen in this sample: their frames keep them alive.
     codes: HashMap<usize, u32>,
     frames: Vec<(u32, u32)>,
 }
 
 impl<'a, 'py> Walker<'a, 'py> {
-    fn new(py: Python<'py>, look: &'a Look) -> Walker<'a, 'py> {
-        Walker { py, look, codes: HashMap::new(), frames: Vec::new() }
+    fn new(py: Python<'py>, round: &'a Round) -> Walker<'a, 'py> {
+        Walker { py, round, codes: HashMap::new(), frames: Vec::new() }
     }
 
     /// True if there are more frames than a sample takes.
@@ -188,7 +188,7 @@ impl<'a, 'py> Walker<'a, 'py> {
         let releases = names.cast::<PyTuple>()?.contains(word!(py, "release"))?;
         let (qualified, file) = (qualified.cast::<PyString>()?, file.cast::<PyString>()?);
         let (qualified, file) = (made::characters(qualified), made::characters(file));
-        let id = self.look.code(&qualified, &file, first_line, releases);
+        let id = self.round.code(&qualified, &file, first_line, releases);
         self.codes.insert(address, id);
         Ok(id)
     }

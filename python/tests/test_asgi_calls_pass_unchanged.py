@@ -17,11 +17,11 @@ BEGIN = """
     START = {"type": "http.response.start", "status": 200, "headers": []}
     BODY = {"type": "http.response.body", "body": b"x"}
     PART = {"type": "http.response.body", "body": b"x", "more_body": True}
-    told = []
+    reported = []
     async def send(message):
         if message.get("wait"): await asyncio.sleep(message["wait"])
         if "refuse" in message: raise message["refuse"]
-        told.append(message)
+        reported.append(message)
     async def receive(): return {"type": "http.request"}
     def call(application, path="/a", send=send):
         request = native.asgi_arrives("GET", path)
@@ -54,7 +54,7 @@ def test_the_response_ends_the_request_and_not_the_application(bench: Bench) -> 
         assert not open_now() and ended == [("a", False)]
         await asyncio.sleep(0.01)  # what follows is not the client's wait
     assert asyncio.run(served(application)) is None
-    assert told == [START, PART, PART, PART, BODY] and ended == [("a", False)]
+    assert reported == [START, PART, PART, PART, BODY] and ended == [("a", False)]
     # A response that was never finished ends with the application.
     async def unfinished(scope, receive, send): await send(START)
     asyncio.run(served(unfinished, "/b"))
@@ -385,7 +385,7 @@ def test_an_application_may_be_called_by_names(bench: Bench) -> None:
             made = native.asgi_call(application, receive=receive, scope=scope, send=send)
             async def server(): await made
             await asyncio.ensure_future(server())
-            assert seen == [(scope, True, kind == "http", "server"), False] and told[-2:] == [START, BODY], (kind, seen)
+            assert seen == [(scope, True, kind == "http", "server"), False] and reported[-2:] == [START, BODY], (kind, seen)
             seen.clear()
         assert ended == [("a", False)], ended
         for wrong in ({}, {"scope": scope}, {"scope": scope, "send": send}):
@@ -454,7 +454,7 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
     def all_ended():
         # The predicate is asked by the next request: no code of the program runs inside of a destructor.
         native.request_end(native.request_begin("GET /next"))
-        return [told for told in ended if told[0] != "next"]
+        return [reported for reported in ended if reported[0] != "next"]
     async def waits(scope, receive, send):
         try: await asyncio.sleep(30)
         finally: events.append(open_now())
@@ -483,7 +483,7 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
         asyncio.create_task(run())
         await asyncio.sleep(0.01)
         assert marks[0]() is not None
-        asyncio.get_running_loop().set_exception_handler(lambda *told: None)
+        asyncio.get_running_loop().set_exception_handler(lambda *reported: None)
         gc.collect()
         assert marks[0]() is None and all_ended()[3:] == [("d", True)], ended
         # A server that closes while the application refuses to go.
@@ -537,7 +537,7 @@ def test_nothing_is_left_behind(bench: Bench) -> None:
             await call(application)
             try: await call(broken)
             except LookupError: pass
-        told.clear()
+        reported.clear()
         ended.clear()
     asyncio.run(main(300))
     gc.collect()

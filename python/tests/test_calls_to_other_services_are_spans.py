@@ -414,5 +414,5 @@ def test_the_functions_look_as_before(bench: Bench) -> None:
     pytest.importorskip("redis")
     bare = bench.python(textwrap.dedent(code))
     hooked = bench.python('import dashcam\ndashcam.start(slow="60s", out="out", memory="8MiB")\n' + textwrap.dedent(code))
-    looks = [re.sub("0x[0-9a-f]+", "0x", run.stdout) for run in (bare, hooked)]
-    assert looks[0] == looks[1] and looks[0].count("\n") == 5, hooked.stderr
+    shown = [re.sub("0x[0-9a-f]+", "0x", run.stdout) for run in (bare, hooked)]
+    assert shown[0] == shown[1] and shown[0].count("\n") == 5, hooked.stderr

@@ -139,17 +139,17 @@ def test_stacks_name_functions_and_ids_join(capture: reading.Capture) -> None:
 def test_claimed_segments_sum_to_their_requests(capture: reading.Capture) -> None:
     took = {r["request_id"]: r["duration_ns"] for r in arrow(capture, "requests").to_pylist()}
     sums: dict[int, int] = {}
-    for piece in arrow(capture, "pieces").to_pylist():
-        sums[piece["request_id"]] = sums.get(piece["request_id"], 0) + piece["duration_ns"]
+    for interval in arrow(capture, "pieces").to_pylist():
+        sums[interval["request_id"]] = sums.get(interval["request_id"], 0) + interval["duration_ns"]
     assert sums and sums == {request: took[request] for request in sums}
 
 
 def test_the_verdict_is_that_of_why(capture: reading.Capture, capture_path: Path,
                                     tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    told = bench.dashcam("why", "--json", str(capture_path))
+    reported = bench.dashcam("why", "--json", str(capture_path))
     verdict = capture.why()
-    assert verdict.json() == json.loads(told.stdout)
+    assert verdict.json() == json.loads(reported.stdout)
     assert verdict.text == str(verdict) == bench.dashcam("why", str(capture_path)).stdout
     assert verdict.markdown == bench.dashcam("why", "--md", str(capture_path)).stdout
     assert verdict.causes == verdict.json()["causes"] and verdict.causes

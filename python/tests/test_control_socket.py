@@ -102,12 +102,12 @@ def test_settings_change_in_the_running_process(bench: Bench) -> None:
     assert bench.dashcam("set", str(process.pid), "on", "slow=10s", **env).returncode == 0
     wait_for("more requests", lambda: processes(bench)[process.pid]["requests"] > before["requests"])
 
-    for wrong, told in [("slow=soon", "slow: found \"soon\", wanted a limit like 500ms"),
+    for wrong, reported in [("slow=soon", "slow: found \"soon\", wanted a limit like 500ms"),
                         ("slo=1s", "slo: found no setting of this name, wanted one of enabled"),
                         ("memory=1GiB", "found a setting that needs a restart, wanted one of enabled"),
                         ("louder", "wanted name=value (like slow=250ms), on or off")]:
         refused = bench.dashcam("set", str(process.pid), wrong, **env)
-        assert refused.returncode == 2 and told in refused.stderr, refused.stderr
+        assert refused.returncode == 2 and reported in refused.stderr, refused.stderr
 
 
 def test_a_child_has_its_own_socket_and_a_dead_ones_is_tidied(bench: Bench) -> None:

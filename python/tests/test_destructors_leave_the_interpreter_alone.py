@@ -17,7 +17,7 @@ PROGRAM = """
         cycle.append(cycle)
 
     class ClosingIterator:  # as werkzeug keeps its own
-        def __init__(self, pieces): self._next, self._callbacks = iter(pieces).__next__, []
+        def __init__(self, parts): self._next, self._callbacks = iter(parts).__next__, []
         def __iter__(self): return self
         def __next__(self): return self._next()
     module = sys.modules["werkzeug.wsgi"] = types.ModuleType("werkzeug.wsgi")
@@ -237,13 +237,13 @@ def test_an_exception_passes_the_last_reference_to_each_object_of_ours(bench: Be
             served = native.asgi_serve(native.asgi_arrives("GET", "/a"), application, {"path": "/a"}, None, odd)
             assert list(served.__await__()) == []
             return kept.pop()
-        look = lambda result: None
+        observer = lambda result: None
         MAKE = {
-            "Passing": lambda odd: begun(native.seen(coroutine(odd), look)),
-            "never begun": lambda odd: native.seen(coroutine(odd), look),
-            "coroutine_wrapper": lambda odd: asked(native.seen(coroutine(odd), look)),
-            "of an awaitable": lambda odd: native.seen(Awaitable(odd), look),
-            "Steps": lambda odd: asked(native.seen(Awaitable(odd), look)),
+            "Passing": lambda odd: begun(native.seen(coroutine(odd), observer)),
+            "never begun": lambda odd: native.seen(coroutine(odd), observer),
+            "coroutine_wrapper": lambda odd: asked(native.seen(coroutine(odd), observer)),
+            "of an awaitable": lambda odd: native.seen(Awaitable(odd), observer),
+            "Steps": lambda odd: asked(native.seen(Awaitable(odd), observer)),
             "AsgiSend": sender,
             "Work": lambda odd: native.work(1, odd),
             "StandIn": lambda odd: native.hooked(odd, before=Odd()),

@@ -33,16 +33,16 @@ LOCKS = """
     lock, recursive, never = threading.Lock(), threading.RLock(), threading.Lock()
     never.acquire()
     held = threading.Semaphore(0)
-    def keeper(lock):
+    def holder(lock):
         with lock:
             held.release()
-            never.acquire()  # keeper's line
+            never.acquire()  # holder's line
     def waiter(lock):
         with lock:  # waiter's line
             pass
     tids = {}
     for name, lock in (("lock", lock), ("recursive", recursive)):
-        tids[name] = [begins(keeper, lock)]
+        tids[name] = [begins(holder, lock)]
         held.acquire()
         tids[name].append(begins(waiter, lock))
     async def fetch(lock):
@@ -118,12 +118,12 @@ def test_locks_and_their_holders_in_threads_and_tasks(bench: Bench, recorded: bo
     assert (dump.get("service"), "requests" in dump) == (("dumped", True) if recorded else (None, False))
     assert dump["runtime"].startswith(f"cpython {sys.version_info[0]}.{sys.version_info[1]}")
     for name, is_recursive in (("lock", False), ("recursive", True)):
-        keeper, waiter = (thread(dump, tid) for tid in program.said[name])
-        assert place(keeper["stack"][0]) == ("keeper", program.line("keeper's line")), keeper
+        holder, waiter = (thread(dump, tid) for tid in program.said[name])
+        assert place(holder["stack"][0]) == ("holder", program.line("holder's line")), holder
         assert place(waiter["stack"][0]) == ("waiter", program.line("waiter's line")), waiter
-        [held] = keeper["holds"]
-        assert held["recursive"] is is_recursive and place(held["at"])[0] == "keeper", held
-        assert waiter["waits_for"] == {"kind": "lock", "object": held["lock"], "holder": keeper["tid"]}, waiter
+        [held] = holder["holds"]
+        assert held["recursive"] is is_recursive and place(held["at"])[0] == "holder", held
+        assert waiter["waits_for"] == {"kind": "lock", "object": held["lock"], "holder": holder["tid"]}, waiter
         assert waiter["holds"] == [] and waiter["settled"] and not waiter["truncated"]
         # The program's name; seen from outside the kernel's, which CPython sets from 3.14 on.
         has_own_name = recorded or sys.version_info >= (3, 14)
@@ -133,8 +133,8 @@ def test_locks_and_their_holders_in_threads_and_tasks(bench: Bench, recorded: bo
     assert (keep["awaits"], place(keep["stack"][-1])) == ("sleep", ("keep", program.line("keep's line"))), keep
     assert (fetch["awaits"], fetch["holder"]) == ("lock", tasks["keep"]["task"]), fetch
     text = bench.dashcam("dump", program.pid, **env).stdout
-    keeper_tid, waiter_tid = program.said["lock"]
-    assert f"held by thread {keeper_tid}" in text and f"thread {waiter_tid} " in text, text
+    holder_tid, waiter_tid = program.said["lock"]
+    assert f"held by thread {holder_tid}" in text and f"thread {waiter_tid} " in text, text
     assert f"awaits lock {fetch['object']}, held by task {fetch['holder']} keep" in text, text
 
 

@@ -163,14 +163,14 @@ def test_parts_of_a_request_add_up_to_its_duration(tmp_path: Path, name: str) ->
     assert first["fingerprint"] in found and found - {None} <= {row["fingerprint"] for row in rows["findings"]}
 
 
-def piece(request: int, place: str, duration_ns: int, cause: str = "cpu", **others: Any) -> dict[str, Any]:
+def interval(request: int, place: str, duration_ns: int, cause: str = "cpu", **others: Any) -> dict[str, Any]:
     """A row of the reader's table `pieces`."""
     return {"request_id": request, "is_slow": True, "duration_ns": duration_ns, "cause": cause, "place": place, "target": None,
             "culprit_place": None} | others
 
 
 def test_the_smallest_parts_are_one() -> None:
-    pieces = [piece(1, f"a.py:{n} f{n}()", 100 - n) for n in range(40)] + [piece(1, "a.py:0 f0()", 50), piece(2, "b.py:1 g()", 7, is_slow=False)]
+    pieces = [interval(1, f"a.py:{n} f{n}()", 100 - n) for n in range(40)] + [interval(1, "a.py:0 f0()", 50), interval(2, "b.py:1 g()", 7, is_slow=False)]
     found = parts.parts(pieces, [])
     assert [row["number"] for row in found] == list(range(1, parts.PARTS_MAX + 1))
     assert (found[0]["place"], found[0]["duration_ns"], found[0]["intervals"]) == ("a.py:0 f0()", 150, 2)
@@ -192,5 +192,5 @@ def test_a_part_has_the_fingerprint_of_its_cause_and_place() -> None:
         ("unknown", None, None, "four"),
     ]
     for cause, place, culprit, fingerprint in wanted:
-        [row] = parts.parts([piece(1, place, 5, cause, culprit_place=culprit)], causes)  # type: ignore[arg-type]
+        [row] = parts.parts([interval(1, place, 5, cause, culprit_place=culprit)], causes)  # type: ignore[arg-type]
         assert row["fingerprint"] == fingerprint, (cause, place, culprit)

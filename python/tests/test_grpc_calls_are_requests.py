@@ -117,7 +117,7 @@ def test_calls_are_requests_and_nothing_else_changes(bench: Bench, registered: b
 
     assert found == sorted([
         *wanted("Threads", BUY, ["", "error"], ["Put", "Talk"]),
-        # gRPC tells nobody that a generator raised.
+        # gRPC reports to nobody that a generator raised.
         *wanted("Loop", BUY, ["", ""], ["Put", "Talk"]),
         # There a handler that is no coroutine cannot be asked for its status, nor watched if it yields.
         *wanted("Mixed", ["", "", "", "", "error"], [], ["Put"]),

@@ -112,8 +112,8 @@ def test_threads_and_signal_handlers_count_exactly(bench: Bench) -> None:
         print(json.dumps({"path": path, "signals": len(signals), "late": len(late), "rounds": rounds}))
     """)
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
-    told = json.loads(result.stdout.splitlines()[-1])
-    shown, extra, calls = bench.show(told["path"]), told["signals"], told["rounds"] * 5 * 50_000
+    reported = json.loads(result.stdout.splitlines()[-1])
+    shown, extra, calls = bench.show(reported["path"]), reported["signals"], reported["rounds"] * 5 * 50_000
     # All values are reported at once: one sum alone does not show which lost what, or when.
     found = {key: total(shown, key, what) for key, what in [
         ("counter orders{}", "count"), ("counter by_name{}", "count"), ("timing took{}", "count"),
@@ -124,7 +124,7 @@ def test_threads_and_signal_handlers_count_exactly(bench: Bench) -> None:
               "took, sum": 2 * calls + extra}
     windows = {name: all for name, all in series(shown).items() if not name.split()[1].startswith("dashcam.")}
     losses = {what: n for what, n in shown["meta"]["losses"].items() if n}
-    about = (told, windows, losses, shown["meta"]["books"], shown["damage"], result.stderr)
+    about = (reported, windows, losses, shown["meta"]["books"], shown["damage"], result.stderr)
     assert found == wanted, about
     assert shown["meta"]["losses"]["metric_values_refused"] == 0, about
     assert extra >= 50, about

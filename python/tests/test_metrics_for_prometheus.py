@@ -48,7 +48,7 @@ def flush():
         pass
 
 
-def tell(**more):
+def report(**more):
     flush()
     head, text = scrape("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
     _, plain = scrape("text/plain")
@@ -74,11 +74,11 @@ dashcam.count("queue_depth")       # the gauge has that name already, or gets it
 for name in ("GET /", "GET /", 'POST "/x"'):
     with dashcam.request(name):
         pass
-tell()
+report()
 """
 
 
-def told(bench, code, *words, **env):
+def reported(bench, code, *words, **env):
     program = bench.write("program.py", code)
     result = bench.run([sys.executable, str(program), *words], **env)
     assert result.returncode == 0, result.stderr
@@ -90,7 +90,7 @@ def values(families):
 
 
 def test_every_kind_is_read_by_the_official_parsers(bench):
-    [found], _ = told(bench, KINDS, "127.0.0.1:0")
+    [found], _ = reported(bench, KINDS, "127.0.0.1:0")
     assert "application/openmetrics-text; version=1.0.0" in found["head"]
     families = list(openmetrics.text_string_to_metric_families(found["text"]))
     seen = values(families)
@@ -133,9 +133,9 @@ with dashcam.request("GET /later"):
 with dashcam.request("GET /called") as called:
     header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     assert dashcam._native.request_continue(called.id, header)
-tell(capture=str(path), later=later)
+report(capture=str(path), later=later)
 """
-    [found], _ = told(bench, code, "127.0.0.1:0")
+    [found], _ = reported(bench, code, "127.0.0.1:0")
     families = openmetrics.text_string_to_metric_families(found["text"])
     samples = [s for f in families if f.name == "dashcam_request_seconds" for s in f.samples]
     of_slow = [s.exemplar for s in samples if s.exemplar and s.labels.get("name") == "GET /slow"]
@@ -172,7 +172,7 @@ for _ in range(12000):
 dashcam.count("orders")
 print(json.dumps({"status": status, "flushed": dashcam.flush()}))
 """
-        [found], stderr = told(bench, code, place)
+        [found], stderr = reported(bench, code, place)
     status = found["status"]
     assert status["openmetrics"]["error"].startswith(place + ": ") and found["flushed"]
     assert status["sources"]["openmetrics"].startswith("off: " + place)
@@ -184,22 +184,22 @@ print(json.dumps({"status": status, "flushed": dashcam.flush()}))
 def test_a_forked_child_has_a_place_and_counts_of_its_own(bench, place):
     code = PROGRAM + r"""
 dashcam.count("orders", 5)
-tell()
+report()
 sys.stdout.flush()
 if os.fork() == 0:
     dashcam.count("orders", 2)
-    tell(child=True)
+    report(child=True)
     sys.stdout.flush()
     dashcam.stop()
     os._exit(0)
 os.wait()
 dashcam.count("orders")
-tell()
+report()
 """
     with socket.create_server(("127.0.0.1", 0)) as server:
         first = min(server.getsockname()[1], 65000)
         words = {"range": f"127.0.0.1:{first}-{first + 100}", "unix": f"unix:{bench.folder}/m-{{pid}}"}
-        [before, child, after], _ = told(bench, code, words[place])
+        [before, child, after], _ = reported(bench, code, words[place])
     counts = [values(openmetrics.text_string_to_metric_families(found["text"]))["orders_total", ()]
               for found in (before, child, after)]
     assert counts == [5, 2, 6]

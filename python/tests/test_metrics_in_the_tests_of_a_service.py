@@ -40,6 +40,6 @@ def test_a_block_gets_its_own_counts(bench: Bench) -> None:
         assert counted.names() == {"depth"}, "nothing of before"
         assert counted.last("depth") == -2, "by how much, where it was not set"
         assert not [n for n in os.listdir("captures") if n.endswith(".dashcam")], "the captures are removed"
-        print("told")
+        print("reported")
     """)
-    assert (result.returncode, result.stdout) == (0, "told\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "reported\n"), result.stderr

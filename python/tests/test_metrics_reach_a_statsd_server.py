@@ -87,9 +87,9 @@ def run(tmp_path: Path, port: int) -> "dict[str, object]":
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     done = limited.run(command, PATIENCE_S, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(done.stdout)
+    assert isinstance(reported, dict)
+    return reported
 
 
 def total(lines: "list[str]", name: str) -> int:
@@ -100,10 +100,10 @@ def total(lines: "list[str]", name: str) -> int:
 def test_each_count_arrives_once(tmp_path: Path) -> None:
     server = Server()
     try:
-        told = run(tmp_path, server.port)
+        reported = run(tmp_path, server.port)
     finally:
         lines = server.end()
-    assert told["flushed"] is True
+    assert reported["flushed"] is True
     assert total(lines, "orders") == 4000
     assert total(lines, "visits") == 8005, "the child's five too, and nothing of its parent's twice"
     assert all("|#shop:a" in line for line in lines if line.startswith("orders:"))
@@ -113,8 +113,8 @@ def test_each_count_arrives_once(tmp_path: Path) -> None:
 
 def test_nobody_listens(tmp_path: Path) -> None:
     with deaf_port() as port:
-        told = run(tmp_path, port)
-    books = told["statsd"]
+        reported = run(tmp_path, port)
+    books = reported["statsd"]
     assert isinstance(books, dict)
     lost = sum(books["dropped_lines"].values())
     assert books["lines"] == books["sent_lines"] + books["waiting_lines"] + lost

@@ -54,16 +54,16 @@ def test_without_an_integration_of_ours_a_server_span_is_a_request(bench: Bench)
     """, PYTHONWARNINGS="ignore")
     assert result.returncode == 0, result.stderr
     still, path, losses = json.loads(result.stdout)
-    told = slowest(bench, path)
-    assert (told["name"], told["kind"]) == ("take", "consumer")
-    assert [(link["span_id"], link["attributes"]) for link in told["links"]] == [
-        (told["span_id"], {"why": "fan-in"})]
-    spans = {s["name"]: s for s in told["spans"]}
+    reported = slowest(bench, path)
+    assert (reported["name"], reported["kind"]) == ("take", "consumer")
+    assert [(link["span_id"], link["attributes"]) for link in reported["links"]] == [
+        (reported["span_id"], {"why": "fan-in"})]
+    spans = {s["name"]: s for s in reported["spans"]}
     assert set(spans) == {"own", "call"}
     assert spans["call"]["kind"] == "producer"
     assert spans["call"]["attributes"]["http.route"] == "/r", "the telling ones first"
     assert len(spans["call"]["attributes"]) == 8
-    assert sum(e["name"] == "tick" for e in told["events"]) == 64
+    assert sum(e["name"] == "tick" for e in reported["events"]) == 64
     assert losses["span_events_cut"] == 6
     assert losses["attributes_cut"] >= 7
     # Open ones, with their age.
@@ -97,10 +97,10 @@ def test_the_sdk_may_come_first_and_an_error_in_a_span_is_an_error_of_its_reques
         print(dashcam.snap())
     """, PYTHONWARNINGS="ignore")
     assert result.returncode == 0, result.stderr
-    told = slowest(bench, result.stdout.strip())
-    assert (told["name"], told["error"], told["status"]) == ("failing", True, "error")
-    assert told["message"] == "ValueError: wrong"
-    assert [e["attributes"] for e in told["events"]] == [
+    reported = slowest(bench, result.stdout.strip())
+    assert (reported["name"], reported["error"], reported["status"]) == ("failing", True, "error")
+    assert reported["message"] == "ValueError: wrong"
+    assert [e["attributes"] for e in reported["events"]] == [
         {"exception.type": "ValueError", "exception.message": "wrong", "exception.escaped": "False"}]
 
 
@@ -126,12 +126,12 @@ def test_queries_of_psycopg_are_client_spans(bench: Bench) -> None:
     server.close()
     assert result.returncode == 0, result.stderr
     assert "select answer from questions where id = $1" in server.queries, server.queries
-    told = slowest(bench, result.stdout.strip())
-    assert told["name"] == "GET /cart"
-    spans = [(s["name"], s["kind"], s["error"]) for s in told["spans"]]
+    reported = slowest(bench, result.stdout.strip())
+    assert reported["name"] == "GET /cart"
+    spans = [(s["name"], s["kind"], s["error"]) for s in reported["spans"]]
     assert spans == [("select", "client", False), ("select", "client", True)]
-    attributes = told["spans"][0]["attributes"]
+    attributes = reported["spans"][0]["attributes"]
     assert attributes["db.statement"] == "select answer from questions where id = %s"
     assert (attributes["db.system"], attributes["db.name"]) == ("postgresql", "shop")
     # As for Redis: the trace is OpenTelemetry's own, the request is dashcam's.
-    assert {s["parent_id"] for s in told["spans"]} == {told["span_id"]}
+    assert {s["parent_id"] for s in reported["spans"]} == {reported["span_id"]}

@@ -67,8 +67,8 @@ def test_slow_requests_and_metrics_arrive_also_of_a_forked_child(bench: Bench, r
             os._exit(0)
         os.waitpid(pid, 0)
         while not dashcam.flush(): pass  # it gives up after two seconds
-        told = dashcam.status()["otlp"]
-        assert told["spans"]["sent"] == 2 and told["chosen_requests"] == {"slow": 1, "failed": 0, "share": 0}, told
+        reported = dashcam.status()["otlp"]
+        assert reported["spans"]["sent"] == 2 and reported["chosen_requests"] == {"slow": 1, "failed": 0, "share": 0}, reported
     """, DASHCAM_OTLP="env", OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_HEADERS="api-key=a%20b")
     assert result.returncode == 0, result.stderr
     spans = b"".join(body for path, _, body in receiver.taken if path == "/v1/traces")

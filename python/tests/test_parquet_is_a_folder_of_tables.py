@@ -48,7 +48,7 @@ def test_the_same_capture_gives_the_same_bytes_wherever_it_lies(bench: Bench,
     bench.dashcam("export", str(capture_path), "--to", "parquet", "-o", "a")
     printed = bench.dashcam("export", str(copy), "--to", "parquet")
     beside = copy.with_suffix(".parquet")
-    assert printed.stdout.strip() == str(beside), "its name is told when none was given"
+    assert printed.stdout.strip() == str(beside), "its name is reported when none was given"
     assert files(bench.folder / "a") == files(beside)
 
 

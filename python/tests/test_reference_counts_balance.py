@@ -89,16 +89,16 @@ def test_of_samples_under_the_gil(bench: Bench) -> None:
             assert time.monotonic() < deadline, dashcam.status()["sources"]
             time.sleep(0.01)
         _under_gil.end()  # this thread looks in its place
-        def looks():
+        def samples():
             for _ in range(400): assert _native.look_under_gil(threading._active) >= 0
         def total():
             for _ in range(3): gc.collect()
             return sys.getallocatedblocks()
-        looks()
+        samples()
         grown = []
         for _ in range(3):
             before = total()
-            looks()
+            samples()
             grown.append(total() - before)
         assert max(grown) <= NOISE, grown
         """

@@ -313,8 +313,8 @@ def test_another_interpreter_is_reported_and_continues(bench: Bench) -> None:
         assert dashcam.status()["on"]
     """)
     assert result.returncode == 0, result.stderr
-    told = "calls of this interpreter are not recorded: another interpreter of this process holds"
-    assert result.stderr.count(told) == 1, result.stderr
+    reported = "calls of this interpreter are not recorded: another interpreter of this process holds"
+    assert result.stderr.count(reported) == 1, result.stderr
 
 
 def test_another_interpreter_of_a_program_that_knows_nothing_of_dashcam_is_left_alone(

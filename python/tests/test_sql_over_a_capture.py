@@ -78,8 +78,8 @@ def test_a_table_csv_and_json_hold_the_same(capture_path: Path) -> None:
     query = "select name, count(*) as n, max(begin_utc) as last from requests group by name order by 1"
     rows = json.loads(ask(capture_path, "--json", query).stdout)
     assert [row["name"] for row in rows] == ["GET /checkout", "GET /report"]
-    told = list(csv.DictReader(io.StringIO(ask(capture_path, "--csv", query).stdout)))
-    assert told == [{**row, "n": str(row["n"])} for row in rows]
+    reported = list(csv.DictReader(io.StringIO(ask(capture_path, "--csv", query).stdout)))
+    assert reported == [{**row, "n": str(row["n"])} for row in rows]
     lines = ask(capture_path, query).stdout.splitlines()
     assert lines[0].split() == ["name", "n", "last"] and set(lines[1]) == {"-", " "}
     assert lines[2].split() == ["GET", "/checkout", "80", rows[0]["last"]]

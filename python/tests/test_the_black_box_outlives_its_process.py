@@ -95,9 +95,9 @@ def test_a_forked_child_records_into_a_box_of_its_own(bench: Bench) -> None:
     """)
     assert result.returncode == 0, result.stderr
     paths = dict(line.split(" ", 1) for line in result.stdout.splitlines())
-    for who, path in paths.items():
+    for kind, path in paths.items():
         names = [r["name"] for r in bench.show(path)["requests"]]
-        assert names == [f"{who} only"], (who, names)
+        assert names == [f"{kind} only"], (kind, names)
 
 
 def test_a_child_of_a_raw_fork_writes_nothing_into_its_parents_box(

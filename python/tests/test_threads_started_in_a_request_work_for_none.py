@@ -47,18 +47,18 @@ def test_threads_and_workers_of_pools_inherit_no_request(bench: Bench) -> None:
         assert sys.flags.thread_inherit_context
         dashcam.start(service="billy")
         word, seen = contextvars.ContextVar("word"), []
-        def look(): seen.append((_native.current_request(), word.get("")))
+        def check(): seen.append((_native.current_request(), word.get("")))
         pool = concurrent.futures.ThreadPoolExecutor(1)
         with dashcam.request("GET /a") as request:
             word.set("inherited")
-            thread = threading.Thread(target=look)
+            thread = threading.Thread(target=check)
             thread.start(); thread.join()
-            pool.submit(look).result()
-            own = threading.Thread(target=look, context=contextvars.copy_context())
+            pool.submit(check).result()
+            own = threading.Thread(target=check, context=contextvars.copy_context())
             own.start(); own.join()
             # Outside of the request the worker that was started in it works for none.
             id = request.id
-            contextvars.Context().run(lambda: pool.submit(look).result())
+            contextvars.Context().run(lambda: pool.submit(check).result())
         assert seen == [(0, "inherited"), (id, "inherited"), (id, "inherited"), (0, "inherited")], (id, seen)
     """)
     result = bench.run([sys.executable, "-X", "thread_inherit_context=1", "-W", "error", str(program)])

@@ -49,8 +49,8 @@ def test_a_programs_ids_are_those_in_captures(bench: Bench) -> None:
     """)
     assert result.returncode == 0, result.stderr
     trace, span, path = json.loads(result.stdout)
-    told = [r for r in bench.show(path)["slowest"] if r["name"] == "GET /"]
-    assert [(r["trace_id"], r["span_id"]) for r in told] == [(trace, span)]
+    reported = [r for r in bench.show(path)["slowest"] if r["name"] == "GET /"]
+    assert [(r["trace_id"], r["span_id"]) for r in reported] == [(trace, span)]
     assert re.fullmatch("[0-9a-f]{32}", trace) and trace != "0" * 32
 
 
@@ -147,9 +147,9 @@ def test_every_server_hands_the_callers_trace_on(bench: Bench, server: str) -> N
     command = [str(BIN / words[0]), *words[1:]]
     service = bench.start([str(BIN / "dashcam"), "run", "--memory", "4MiB", "--", *command])
     get(port)
-    told = ask(port, "/", ("Traceparent", HEADER), ("Tracestate", "a=1"))
-    assert told.startswith(f"00-{TRACE}-") and told.endswith("-01"), told
-    assert PARENT not in told, "the span is ours"
+    reported = ask(port, "/", ("Traceparent", HEADER), ("Tracestate", "a=1"))
+    assert reported.startswith(f"00-{TRACE}-") and reported.endswith("-01"), reported
+    assert PARENT not in reported, "the span is ours"
     for wrong in [(("traceparent", f"ff{HEADER[2:]}"),),
                   (("traceparent", HEADER), ("traceparent", HEADER)),
                   ()]:
@@ -199,39 +199,39 @@ def test_clients_send_it_along_when_asked_to(bench: Bench) -> None:
         async def ask_aiohttp(url):
             async with aiohttp.ClientSession() as session, session.get(url) as reply:
                 return await reply.text()
-        told = {{"outside": urllib.request.urlopen(url).read().decode()}}
+        reported = {{"outside": urllib.request.urlopen(url).read().decode()}}
         with dashcam.request("GET /"):
             native.request_continue(native.current_request(), {HEADER!r}, "a=1")
             with dashcam.span("call"):
-                told["here"] = dashcam.traceparent()
+                reported["here"] = dashcam.traceparent()
                 own = urllib.request.Request(url, headers={{"traceparent": "mine"}})
-                told["own"] = urllib.request.urlopen(own).read().decode()
+                reported["own"] = urllib.request.urlopen(own).read().decode()
                 CALLS
-        print(json.dumps(told))
+        print(json.dumps(reported))
     """
-    calls = "\n                ".join(f"told[{k!r}] = {v}" for k, v in CLIENTS.items())
+    calls = "\n                ".join(f"reported[{k!r}] = {v}" for k, v in CLIENTS.items())
     result = bench.python(code.replace("CALLS", calls), DASHCAM_PROPAGATE="on")
     assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert told.pop("outside") == ""
-    assert told.pop("own") == "mine"
-    here = told.pop("here")
+    reported = json.loads(result.stdout)
+    assert reported.pop("outside") == ""
+    assert reported.pop("own") == "mine"
+    here = reported.pop("here")
     assert here.startswith(f"00-{TRACE}-")
     # Of the same trace; the parent is the span of the call itself where that has begun (`calls`).
-    assert set(told) == set(CLIENTS)
-    for client, sent in told.items():
+    assert set(reported) == set(CLIENTS)
+    for client, sent in reported.items():
         if client in ("urllib", "aiohttp"):
             assert sent == f"{here} a=1", client
         else:
             assert sent.startswith(f"00-{TRACE}-") and sent.endswith("-01 a=1") and sent != f"{here} a=1", client
     without = bench.python(code.replace("CALLS", calls), DASHCAM_PROPAGATE="on", DASHCAM_CALLS="off")
-    told = json.loads(without.stdout)
-    assert {told[client] for client in CLIENTS} == {f"{told['here']} a=1"}
+    reported = json.loads(without.stdout)
+    assert {reported[client] for client in CLIENTS} == {f"{reported['here']} a=1"}
     # Nothing leaves the process unasked.
     result = bench.python(code.replace("CALLS", calls))
     assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert {told[client] for client in CLIENTS} == {""}
+    reported = json.loads(result.stdout)
+    assert {reported[client] for client in CLIENTS} == {""}
 
 
 def test_a_celery_task_goes_on_in_its_senders_trace(bench: Bench) -> None:
@@ -249,7 +249,7 @@ def test_a_celery_task_goes_on_in_its_senders_trace(bench: Bench) -> None:
     (bench.folder / "queue").mkdir()
     bench.start([str(BIN / "dashcam"), "run", "--memory", "2MiB", "--", str(BIN / "celery"), "-A",
                  "jobs", "worker", "-P", "solo", "-l", "error"])
-    place = bench.folder / "told"
+    place = bench.folder / "reported"
     result = bench.python(f"""
         import dashcam
         dashcam.start(memory="2MiB")
@@ -267,21 +267,21 @@ def test_open_spans_are_recorded_and_are_parents_of_calls(bench: Bench) -> None:
     result = bench.python("""
         import asyncio, json, dashcam
         dashcam.start(memory="2MiB")
-        told = {}
+        reported = {}
         with dashcam.request("GET /"):
             with dashcam.span("ended"):
                 pass
             with dashcam.span("outer"):
-                told["outer"] = dashcam.traceparent()
+                reported["outer"] = dashcam.traceparent()
                 with dashcam.span("inner", rows=3):
-                    told["inner"] = dashcam.traceparent()
-                    told["still"] = str(dashcam.snap())
+                    reported["inner"] = dashcam.traceparent()
+                    reported["still"] = str(dashcam.snap())
             never_left = dashcam.span("never left")
             never_left.__enter__()
             del never_left
         with dashcam.span("no request"):
-            told["alone"] = dashcam.traceparent()
-            assert told["alone"].split("-")[1] == dashcam.trace_id()
+            reported["alone"] = dashcam.traceparent()
+            assert reported["alone"].split("-")[1] == dashcam.trace_id()
 
         async def child(number):
             with dashcam.span(f"child {number}"):
@@ -292,22 +292,22 @@ def test_open_spans_are_recorded_and_are_parents_of_calls(bench: Bench) -> None:
                 await asyncio.gather(*(child(n) for n in range(40)))
 
         asyncio.run(main())
-        told["path"] = str(dashcam.snap())
-        told["losses"] = dashcam.status()["losses"]
-        print(json.dumps(told))
+        reported["path"] = str(dashcam.snap())
+        reported["losses"] = dashcam.status()["losses"]
+        print(json.dumps(reported))
     """)
     assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert {s["name"] for s in bench.show(told["still"])["open_spans"]} == {"outer", "inner"}
-    assert bench.show(told["path"])["open_spans"] == []
-    assert told["losses"]["spans_untracked"] == 25, "of forty at once fifteen have room"
-    shown = bench.dashcam("show", "--json", told["path"])
+    reported = json.loads(result.stdout)
+    assert {s["name"] for s in bench.show(reported["still"])["open_spans"]} == {"outer", "inner"}
+    assert bench.show(reported["path"])["open_spans"] == []
+    assert reported["losses"]["spans_untracked"] == 25, "of forty at once fifteen have room"
+    shown = bench.dashcam("show", "--json", reported["path"])
     request = next(r for r in json.loads(shown.stdout)["slowest"] if r["name"] == "GET /")
-    one = bench.dashcam("show", "--request", str(request["id"]), "--json", told["path"])
+    one = bench.dashcam("show", "--request", str(request["id"]), "--json", reported["path"])
     spans = {s["name"]: s for s in json.loads(one.stdout)["spans"]}
     assert set(spans) == {"ended", "outer", "inner"}
     for name in ("outer", "inner"):
-        _, trace, span, _ = told[name].split("-")
+        _, trace, span, _ = reported[name].split("-")
         assert (spans[name]["trace_id"], spans[name]["span_id"]) == (trace, span)
     assert spans["inner"]["parent_id"] == spans["outer"]["span_id"]
     assert spans["outer"]["parent_id"] == request["span_id"]

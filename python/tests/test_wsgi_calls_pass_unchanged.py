@@ -34,11 +34,11 @@ def run(bench: Bench, code: str) -> str:
 def test_everything_that_is_passed_is_the_very_object(bench: Bench) -> None:
     run(bench, """
     class Made:
-        __slots__ = ("pieces",)
+        __slots__ = ("parts",)
         def __iter__(self): return iter([b"a", b"b"])
     env = environ()
     before = dict(env)
-    for body in [[b"a"], (b"a",), Made(), iter([b"a"]), (piece for piece in [b"a"]), map(bytes, [[97]]), "a", None, 7]:
+    for body in [[b"a"], (b"a",), Made(), iter([b"a"]), (part for part in [b"a"]), map(bytes, [[97]]), "a", None, 7]:
         def application(given, start):
             assert given is env and dict(given) == before and start is start_response
             assert native.current_request() != 0
@@ -69,11 +69,11 @@ def test_errors_pass_with_frames_of_the_program_only(bench: Bench) -> None:
 WERKZEUG = """
     from werkzeug.wsgi import ClosingIterator
     closed = []
-    def body(*pieces):
+    def body(*parts):
         def made():
-            for piece in pieces:
-                if isinstance(piece, Exception): raise piece
-                yield piece
+            for part in parts:
+                if isinstance(part, Exception): raise part
+                yield part
         return ClosingIterator(made(), lambda: closed.append(native.current_request()))
 """
 

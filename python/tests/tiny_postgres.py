@@ -51,8 +51,8 @@ class TinyPostgres:
                 if code not in (_TLS, _GSS):
                     break
                 connection.sendall(b"N")
-            told = b"".join(_message(b"S", f"{k}\0{v}\0".encode()) for k, v in _SETTINGS.items())
-            connection.sendall(_message(b"R", struct.pack("!i", 0)) + told
+            reported = b"".join(_message(b"S", f"{k}\0{v}\0".encode()) for k, v in _SETTINGS.items())
+            connection.sendall(_message(b"R", struct.pack("!i", 0)) + reported
                                + _message(b"K", struct.pack("!ii", 1, 1)) + _message(b"Z", b"I"))
             self._queries(connection, stream)
 

@@ -31,7 +31,7 @@ _CHANGING = [
     # granian for a client that closed before the response was complete.
     (re.compile(rb"(?m)^[^\n]*Task queue depth is \d+\n"), b""),
     (re.compile(rb"(?m)^[^\n]*ASGI transport error: \"Closed\(\.\.\)\"\n"), b""),
-    # Written by asyncio for each piece of a response whose client has left, and by Sanic if it read
+    # Written by asyncio for each part of a response whose client has left, and by Sanic if it read
     # the client's end before it closed the connection.
     (re.compile(rb"(?m)^socket\.send\(\) raised exception\.\n"), b""),
     (re.compile(rb"(?m)^[^\n]*(INFO: |sanic\.websockets discard )connection closed\n"), b""),
@@ -74,10 +74,10 @@ def _receive(connection: socket.socket, enough: int = 1 << 30) -> bytes:
     got = b""
     try:
         while len(got) < enough:
-            piece = connection.recv(65536)
-            if not piece:
+            part = connection.recv(65536)
+            if not part:
                 return got
-            got += piece
+            got += part
     except socket.timeout:
         return got + b"\n<nothing more came>"
     except ConnectionError as error:
@@ -151,10 +151,10 @@ def websocket(port: int, case: str, path: str, *texts: str) -> bytes:
         connection.sendall(asked)
         got = b""
         while b"\r\n\r\n" not in got:
-            piece = connection.recv(4096)
-            if not piece:
+            part = connection.recv(4096)
+            if not part:
                 return steady(got)
-            got += piece
+            got += part
         if b" 101 " not in got.split(b"\r\n")[0]:
             return steady(got + _receive(connection))
         try:

@@ -35,7 +35,7 @@ class Reader:
         self.samples: Counter[str] = Counter()
         self.sampled_ns = 0
         self.weight = 0
-        self.told: dict[str, dict[int, object]] = defaultdict(dict)
+        self.reported: dict[str, dict[int, object]] = defaultdict(dict)
         self.unknown = 0
 
     def packet(self, packet: pb.TracePacket) -> None:
@@ -53,7 +53,7 @@ class Reader:
 
     def track(self, track: pb.TrackDescriptor) -> None:
         """A track: described once, after its parent."""
-        assert track.uuid not in self.tracks, f"track {track.uuid} is told twice"
+        assert track.uuid not in self.tracks, f"track {track.uuid} is reported twice"
         assert not track.parent_uuid or track.parent_uuid in self.tracks, f"track {track.uuid} before its parent"
         self.tracks[track.uuid] = track
         if track.HasField("thread"):
@@ -63,7 +63,7 @@ class Reader:
     def event(self, t_ns: int, event: Event) -> None:
         """A begin, an end, an instant or a value."""
         uuid = event.track_uuid
-        assert uuid in self.tracks, f"track {uuid} is used before it is told"
+        assert uuid in self.tracks, f"track {uuid} is used before it is reported"
         if event.type == Event.TYPE_COUNTER:
             track = self.tracks[uuid]
             assert track.HasField("counter") and event.HasField("double_counter_value")
@@ -86,25 +86,25 @@ class Reader:
 
     def intern(self, data: pb.InternedData) -> None:
         """Strings, mappings, frames, stacks: each once, each after its parts."""
-        def tell(kind: str, iid: int, value: object) -> None:
-            assert iid and iid not in self.told[kind], f"{kind} {iid} is told twice"
-            self.told[kind][iid] = value
+        def say(kind: str, iid: int, value: object) -> None:
+            assert iid and iid not in self.reported[kind], f"{kind} {iid} is reported twice"
+            self.reported[kind][iid] = value
 
         for kind in ("function_names", "mapping_paths", "source_paths"):
             for string in getattr(data, kind):
-                tell(kind, string.iid, string.str.decode())
+                say(kind, string.iid, string.str.decode())
         for mapping in data.mappings:
-            tell("mappings", mapping.iid, [self.told["mapping_paths"][i] for i in mapping.path_string_ids])
+            say("mappings", mapping.iid, [self.reported["mapping_paths"][i] for i in mapping.path_string_ids])
         for frame in data.frames:
-            path, mapped = self.told["source_paths"][frame.source_path_iid], self.told["mappings"][frame.mapping_id]
+            path, mapped = self.reported["source_paths"][frame.source_path_iid], self.reported["mappings"][frame.mapping_id]
             assert mapped == [path.removeprefix("/")] and frame.line_number == frame.rel_pc
-            tell("frames", frame.iid, self.told["function_names"][frame.function_name_id])
+            say("frames", frame.iid, self.reported["function_names"][frame.function_name_id])
         for stack in data.callstacks:
-            tell("callstacks", stack.iid, " > ".join(str(self.told["frames"][i]) for i in stack.frame_ids))
+            say("callstacks", stack.iid, " > ".join(str(self.reported["frames"][i]) for i in stack.frame_ids))
 
     def sample(self, t_ns: int, sample: pb.PerfSample) -> None:
         """A sample: of a known stack, not earlier than the previous sample."""
-        assert sample.callstack_iid in self.told["callstacks"], f"no stack {sample.callstack_iid}"
+        assert sample.callstack_iid in self.reported["callstacks"], f"no stack {sample.callstack_iid}"
         assert t_ns >= self.sampled_ns and sample.timebase_count >= self.weight
         self.sampled_ns, self.weight = t_ns, sample.timebase_count
         self.samples[self.threads[sample.tid]] += 1
@@ -139,7 +139,7 @@ def main() -> int:
         "instants": reader.instants,
         "counters": reader.counters,
         "samples": reader.samples,
-        "stacks": list(reader.told["callstacks"].values()),
+        "stacks": list(reader.reported["callstacks"].values()),
         "flows": len(reader.ended),
         "unknown_fields": reader.unknown,
     }

@@ -44,10 +44,10 @@ class Wrong(Exception):
     """A value in an export and the wanted value."""
 
 
-def need(holds: object, told: str) -> None:
-    """Ends the check with `told` unless `holds`."""
+def need(holds: object, reported: str) -> None:
+    """Ends the check with `reported` unless `holds`."""
     if not holds:
-        raise Wrong(told)
+        raise Wrong(reported)
 
 
 def near(found: float, wanted: float, what: str) -> None:
@@ -159,8 +159,8 @@ def check_pprof(made: dict, folder: Path, exact: bool) -> None:
     line = next(i for i, text in enumerate(source, 1) if "time.sleep" in text)
     need(f"nap {HERE}/busy_and_asleep.py:{line}:" in profile.text, f"no location of nap() at line {line}")
     need("<module>" in profile.text, "the frame <module> lost its name")
-    told = "off-cpu: exact" if exact else "off-cpu: an estimate"
-    need(any(c.startswith(told) for c in profile.comments), f"no comment {told!r} in {profile.comments}")
+    reported = "off-cpu: exact" if exact else "off-cpu: an estimate"
+    need(any(c.startswith(reported) for c in profile.comments), f"no comment {reported!r} in {profile.comments}")
     top = run(
         ["go", "tool", "pprof", "-top", "-sample_index=cpu", str(path)], capture_output=True, check=True, text=True
     ).stdout
@@ -294,14 +294,14 @@ def check_loop_timeline(made: dict, python: Path, folder: Path) -> None:
 # ---- what is refused
 
 
-def refused(arguments: list, code: int, told: str, where: Path) -> None:
-    """The command ends with `code`, prints `told` to stderr, nothing to stdout, and leaves no
+def refused(arguments: list, code: int, reported: str, where: Path) -> None:
+    """The command ends with `code`, prints `reported` to stderr, nothing to stdout, and leaves no
     file.
     """
     before = sorted(where.iterdir())
     done = run([dashcam(), "export", *arguments], capture_output=True)
     need(done.returncode == code, f"{arguments}: exit {done.returncode}, wanted {code}")
-    need(told in done.stderr.decode() and not done.stdout, f"{arguments}: {done.stderr!r}, wanted {told!r}")
+    need(reported in done.stderr.decode() and not done.stdout, f"{arguments}: {done.stderr!r}, wanted {reported!r}")
     need(sorted(where.iterdir()) == before, f"{arguments}: left {set(where.iterdir()) - set(before)}")
 
 
@@ -314,11 +314,11 @@ def check_refusals(made: dict, folder: Path) -> None:
         "newer": (whole.replace(b"DASHCAM 2", b"DASHCAM 9", 1), "format 9"),
         "cut": (whole[:200], "damaged beyond reading"),
     }
-    for name, (content, told) in samples.items():
+    for name, (content, reported) in samples.items():
         path = folder / f"{name}.dashcam"
         path.write_bytes(content)
         for to in FORMATS:
-            refused([path, "--to", to, "-o", folder / "never"], 3, told, folder)
+            refused([path, "--to", to, "-o", folder / "never"], 3, reported, folder)
     refused([folder / "missing.dashcam", "--to", "pprof"], 3, "No such file", folder)
     capture = made["capture"]
     refused([capture, "--to", "pprof", "--value", "cpu"], 2, "--value", folder)

@@ -45,7 +45,7 @@ class World:
     quick: bool = False
 
 
-STORM = """
+BURST = """
     import signal
     hits = []
     signal.signal(signal.SIGALRM, lambda *_: hits.append(1))
@@ -240,7 +240,7 @@ def worlds(folder: str) -> "list[World]":
         World("thread stacks of 64 KiB", SMALL_STACKS),
         World("deep recursion", DEEP),
         World("5,000 threads", MANY),
-        World("an interval timer of 1 ms", STORM, quick=True),
+        World("an interval timer of 1 ms", BURST, quick=True),
         World("stopped and continued", beside=stop_and_go),
         World("everything closed from 3 on", CLOSES_ALL, quick=True),
         World("a daemon that closes everything", DAEMON, quick=True),

@@ -42,10 +42,10 @@ class Wrong(Exception):
     """What was found and what was wanted."""
 
 
-def need(holds: object, told: str) -> None:
-    """Ends the case with `told` unless `holds`."""
+def need(holds: object, reported: str) -> None:
+    """Ends the case with `reported` unless `holds`."""
     if not holds:
-        raise Wrong(told)
+        raise Wrong(reported)
 
 
 def equal(found: object, wanted: object, what: str) -> None:
@@ -204,12 +204,12 @@ def serve(url: str, folder: Path, *, quick: int = 40, children: int = 0, capture
     return json.loads(done.stdout)
 
 
-def adds_up(told: dict) -> None:
+def adds_up(reported: dict) -> None:
     """produced = sent + refused + dropped + waiting."""
     for what in ("spans", "points"):
-        books = told[what]
+        books = reported[what]
         parts = sum(books[key] for key in ("sent", "refused", "dropped", "waiting"))
-        equal(books["produced"], parts, f"{what} of {told['pid']}: {books}")
+        equal(books["produced"], parts, f"{what} of {reported['pid']}: {books}")
 
 
 def live(program: Path, folder: Path) -> None:
@@ -217,11 +217,11 @@ def live(program: Path, folder: Path) -> None:
     too.
     """
     running = Collector(program, folder)
-    told = serve(running.url, folder, children=3)
+    reported = serve(running.url, folder, children=3)
     running.stop()
     spans = running.spans()
     by_pid = Counter(int(resource["process.pid"]) for resource, _ in spans)
-    for process in told:
+    for process in reported:
         adds_up(process)
         equal(by_pid[process["pid"]], process["spans"]["sent"], f"spans of {process['pid']} that arrived, and sent")
         equal(process["chosen_requests"], {"slow": 4, "failed": 2, "share": 0}, "chosen")
@@ -263,15 +263,15 @@ def metrics(program: Path, folder: Path) -> None:
         below.mkdir()
         running = Collector(program, below)
         environment = {"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": preference}
-        told = serve(running.url, below, **environment)
+        reported = serve(running.url, below, **environment)
         running.stop()
-        adds_up(told[0])
+        adds_up(reported[0])
         found: dict[str, list] = {}
         for metric, point in running.points():
             found.setdefault(metric["name"], []).append((metric, point))
         # Spans after `flush` are sent at the end of the process, and are in no status.
         arrived = sum(len(points) for points in found.values())
-        need(arrived >= told[0]["points"]["sent"], f"{arrived} points arrived, {told[0]['points']} told")
+        need(arrived >= reported[0]["points"]["sent"], f"{arrived} points arrived, {reported[0]['points']} reported")
         metric, point = found["orders"][-1]
         need(metric["sum"].get("isMonotonic"), f"orders: {metric}")
         equal(metric["sum"]["aggregationTemporality"], 2 if preference == "cumulative" else 1, "temporality")
@@ -310,8 +310,8 @@ def refused(program: Path, folder: Path) -> None:
     """TLS and invalid values are refused with the remedy; the service continues."""
     del program
     for url, wanted in [("https://127.0.0.1:1", "collector beside the service"), ("localhost:4318", "http://HOST:PORT")]:
-        told = serve(url, folder, quick=1)
-        equal(told[0].get("spans"), None, "an exporter")
+        reported = serve(url, folder, quick=1)
+        equal(reported[0].get("spans"), None, "an exporter")
         said = (folder / "service.err").read_text(encoding="utf-8")
         need(wanted in said, f"{url}: said {said!r}, wanted {wanted!r}")
 

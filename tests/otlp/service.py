@@ -29,7 +29,7 @@ def work(name: str, slow: bool, fails: bool) -> None:
         pass
 
 
-def told() -> dict:
+def reported() -> dict:
     """The exporter's counts for the spans recorded here; only the id if there is no exporter."""
     said = dashcam.status()["otlp"]
     return ({} if said == "off" else said) | {"pid": os.getpid()}
@@ -48,7 +48,7 @@ def some(tag: str, quick: int) -> dict:
     dashcam.timing("price", 12.5)
     dashcam.timing("price", 600)
     dashcam.flush()
-    return told()
+    return reported()
 
 
 def child(tag: str, quick: int) -> tuple[int, int]:
@@ -68,18 +68,18 @@ def main() -> None:
     """service.py REQUESTS CHILDREN CAPTURE"""
     quick, children, capture = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     dashcam.start()
-    all_told = [some("parent", quick)]
+    all_reported = [some("parent", quick)]
     for number in range(children):
         read, pid = child(f"child{number}", quick)
         with os.fdopen(read) as pipe:
-            all_told.append(json.loads(pipe.read()))
+            all_reported.append(json.loads(pipe.read()))
         os.waitpid(pid, 0)
     if capture != "-":
         os.rename(dashcam.snap("to compare"), capture)
     if children:
         dashcam.flush()
-        all_told[0] = told()
-    print(json.dumps(all_told))
+        all_reported[0] = reported()
+    print(json.dumps(all_reported))
 
 
 if __name__ == "__main__":

@@ -157,8 +157,8 @@ class NamesOfTests(unittest.TestCase):
 
     def test_the_name_of_a_test_is_read_as_a_sentence(self) -> None:
         text = "#[test]\nfn a_waker_is_told() {}\n\n#[test]\n#[ignore]\nfn who_waits_is_known() {}\n"
-        # The first is found twice: as a sentence, and by a word that no name is made of.
-        self.assertEqual(self.names("crates/sampler/src/a.rs", text), [2, 2, 6])
+        # Each is found twice: as a sentence, and by a word that no name is made of.
+        self.assertEqual(self.names("crates/sampler/src/a.rs", text), [2, 2, 6, 6])
 
     def test_the_name_of_a_file_of_tests_is_read_as_a_sentence(self) -> None:
         self.assertEqual(self.names("crates/a/tests/wakers_are_told.rs", ""), [1])
@@ -169,7 +169,27 @@ class NamesOfTests(unittest.TestCase):
 
     def test_a_name_by_a_word_is_found(self) -> None:
         text = 'fn is_told() {}\n// `told`\nlet a = "told";\nlet untold_ns = 1; let teller = foretold;\n'
-        self.assertEqual(self.names("crates/cli/src/a.rs", text), [1, 4])
+        self.assertEqual(self.names("crates/cli/src/a.rs", text), [1, 4, 4])
+
+
+class NamesInCode(unittest.TestCase):
+    def names(self, file: str, text: str) -> list[str]:
+        return [what.split(":")[0] for _, what in check_words.banned_in_code(file, text)]
+
+    def test_each_word_of_a_name_is_compared_once_a_name(self) -> None:
+        text = "struct Looker { purse_ns: u64 }\nfn set_takers(told: &Told) { purse_ns(); }\n"
+        self.assertEqual(self.names("a.rs", text), ["Looker", "purse_ns", "set_takers", "told", "Told"])
+        self.assertEqual(self.names("a.py", "def _tell(who): return who\n"), ["_tell", "who"])
+        self.assertEqual(self.names("a.ts", "const allPieces = 1;\n"), ["allPieces"])
+
+    def test_verbs_users_names_and_sentences_are_fine(self) -> None:
+        text = "fn look_up(stand_in: u32) {}\npieces::PIECES;\nfn a_lock_whose_holder_nobody_who_waits_knows() {}\n"
+        self.assertEqual(self.names("a.rs", text), ["PIECES"])
+
+    def test_what_is_in_a_string_or_a_comment_is_no_name(self) -> None:
+        self.assertEqual(self.names("a.rs", '// told\nlet a = "told"; let b = r#"told"#;\n'), [])
+        self.assertEqual(self.names("a.py", '"""Told: it\'s told."""\na = f"told"  # told\nb = \'told\'\n'), [])
+        self.assertEqual(self.names("crates/sim/src/a.rs", "fn keeper() {}\n"), [])
 
 
 if __name__ == "__main__":

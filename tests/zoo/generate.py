@@ -150,16 +150,16 @@ def started(text: str, begun: list[str]) -> str:
 def guilty(program: Program) -> str:
     """The guilty function, and the culprit with its thread."""
     ill, word = program.ill, "async def" if program.is_task else "def"
-    same = ill.every or ill.sick == ill.mended
-    body = ill.sick if same else f"if SICK:\n{block(ill.sick)}\nelse:\n{block(ill.mended)}"
+    same = ill.every or ill.sick == ill.fixed
+    body = ill.sick if same else f"if SICK:\n{block(ill.sick)}\nelse:\n{block(ill.fixed)}"
     parts = [ill.setup, f"{word} @guilty(n=0):\n{block(body)}"]
-    if ill.keeper:
-        parts.append(f"{word} @keeper(*_):\n{block(ill.keeper)}")
-    if ill.keeper and (ill.around or "pool" not in ill.cause) and ill.cause != "deadlock-timeout":
-        call = "@keeper()"
+    if ill.holder:
+        parts.append(f"{word} @holder(*_):\n{block(ill.holder)}")
+    if ill.holder and (ill.around or "pool" not in ill.cause) and ill.cause != "deadlock-timeout":
+        call = "@holder()"
         if program.shape == "callback" and not program.is_task:
-            call = program.draw.choice(CALLBACKS[:2]).replace("F", "@keeper").replace("[n]", "[0]")
-        around = (ill.around or "KEEP").replace("KEPT", "@keeper")
+            call = program.draw.choice(CALLBACKS[:2]).replace("F", "@holder").replace("[n]", "[0]")
+        around = (ill.around or "KEEP").replace("KEPT", "@holder")
         around = re.sub(r"\bKEEP\b", ("await " if program.is_task else "") + call, around)
         period = round(program.draw.uniform(1.2, 1.9), 2)
         pause = f"await asyncio.sleep({period})" if program.is_task else f"time.sleep({period})"
@@ -202,11 +202,11 @@ def main_module(program: Program) -> str:
     ill, draw, names = program.ill, program.draw, program.names
     word, wait = ("async def", "await ") if program.server == "loop" else ("def", "")
     begun: list[str] = []
-    heart, use, keeper_of = guilty(program), "@guilty", ""
+    heart, use, holder_of = guilty(program), "@guilty", ""
     has_round = "def @round" in heart
     if program.shape == "library":
         brought, use = library(program, heart)
-        keeper_of, heart = f"{names.known['heart']}.", ""
+        holder_of, heart = f"{names.known['heart']}.", ""
     else:
         brought = ""
     noise = [started(NOISE[kind][0], begun) for kind in program.noise]
@@ -226,7 +226,7 @@ def main_module(program: Program) -> str:
     ending = [f"def @begin():\n{block(ill.begin)}"] if ill.begin else []
     parts = [brought, hands, *noise, heart, f"{word} @answer(n):\n{block(chr(10).join(steps))}\n    return str(@base)"]
     body = "\n\n\n".join(part for part in [*parts, *ending] if part)
-    background = f"{keeper_of}@round" if has_round else ""
+    background = f"{holder_of}@round" if has_round else ""
     body += "\n\n\n" + ending_of(program, begun, background)
     prelude = (
         "import os\nimport sys\n\n"
@@ -276,7 +276,7 @@ def answer_of(program: Program, seed: int, kind: str) -> dict[str, Any]:
         return [{"function": names.put(one), "file": f"{inner}.py"} for one in marked]
 
     where = places(ill.places) if ill.judge_where else []
-    culprit = places(ill.blamed) if ill.keeper else []
+    culprit = places(ill.blamed) if ill.holder else []
     then = {"cause": ill.then, "where": places((ill.then_place,))[0]} if ill.then else None
     return {
         "cause": ill.cause,

@@ -161,10 +161,10 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
         if value is False
     ]
     outcome.ok = not failed
-    told = [told_places(top), shaken]
+    shown = [shown_places(top), shaken]
     if case.spec["then"]:
-        told += [f"then {c['cause']} {c['share']:.2f}, {told_places(c)}" for c in lesser]
-    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + "; ".join(text for text in told if text)
+        shown += [f"then {c['cause']} {c['share']:.2f}, {shown_places(c)}" for c in lesser]
+    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + "; ".join(text for text in shown if text)
     return outcome
 
 
@@ -181,8 +181,8 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
         if outcome.switches == "off" and case.spec["culprit_by_switches"] and blamed is None:
             # A verdict without a culprit is right if nothing shows the culprit.
             outcome.culprit_right = None
-    told = blamed if fits(blamed, culprit) else found
-    outcome.line_right = line_fits(told, where + culprit)
+    shown = blamed if fits(blamed, culprit) else found
+    outcome.line_right = line_fits(shown, where + culprit)
 
 
 def judge_second(
@@ -203,7 +203,7 @@ def judge_second(
     return None, rest[:1], "busy machine: what comes second is not judged"
 
 
-def told_places(top: dict[str, Any]) -> str:
+def shown_places(top: dict[str, Any]) -> str:
     """The verdict's places, in short."""
     return "; ".join(
         f"{key}: {os.path.basename(top[key]['file'])}:{top[key]['line']} {top[key]['function']}"
@@ -228,7 +228,7 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
         return outcome(True, "busy machine: no cause but a want of CPU", valid=False)
     if causes:
         blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in causes)
-        found = outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
+        found = outcome(False, blamed, f"max {run.figures['max_ms']} ms; {shown_places(causes[0])}")
         # Slow answers of a busy machine are the machine's: such a run proves nothing.
         found.valid = found.alarm = not run.figures["slow"] or run.busy < score.BUSY
         return found

@@ -3,7 +3,7 @@
 A mechanism says what the guilty function does when the program is sick and when it is healthy. It
 knows neither the server nor the shape: `generate.py` decides where the function lies, what calls
 it, and how everything is called. `@` begins a name that the generator replaces by a name without a
-meaning (`@row` becomes `vodaru`). `@guilty` is the function that delays the request, `@keeper` the
+meaning (`@row` becomes `vodaru`). `@guilty` is the function that delays the request, `@holder` the
 culprit's function on another thread. Values in capitals are drawn.
 
     own         the request's own thread does it, wherever the shape puts that
@@ -26,9 +26,9 @@ class Ill:
     cause: str
     kind: str
     sick: str  # body of the guilty function; for `other` the victim's
-    mended: str = "pass"
+    fixed: str = "pass"
     setup: str = ""  # module level, before the functions
-    keeper: str = ""  # body of the culprit's function; tests SICK itself
+    holder: str = ""  # body of the culprit's function; tests SICK itself
     around: str = ""  # body of the thread that calls it: `KEEP` is replaced by the call
     begin: str = ""  # at the start of the program
     peer: str = ""  # a script beside the program, in a process of its own
@@ -37,7 +37,7 @@ class Ill:
     accept: list[str] = field(default_factory=list)
     judge_where: bool = True
     places: tuple[str, ...] = ("@guilty",)  # right answers for `where`
-    blamed: tuple[str, ...] = ("@keeper",)  # and for `culprit`, if there is one
+    blamed: tuple[str, ...] = ("@holder",)  # and for `culprit`, if there is one
     then: str = ""  # a second defect that costs less
     then_place: str = ""
     settings: dict[str, str] = field(default_factory=dict)
@@ -220,7 +220,7 @@ def gc_elsewhere(draw: Draw) -> Ill:
         "other",
         "pass",
         setup="@heap = [[i] for i in range(3_000_000 if SICK else 10)]",
-        keeper="gc.collect()",
+        holder="gc.collect()",
         judge_where=False,
         slow_ms=120,
         shapes=("direct", "library", "callback"),
@@ -228,14 +228,14 @@ def gc_elsewhere(draw: Draw) -> Ill:
     )
 
 
-def downstream(draw: Draw, sick: str, mended: str, times: int = 1) -> Ill:
+def downstream(draw: Draw, sick: str, fixed: str, times: int = 1) -> Ill:
     """Sends a request to the peer of `PEER`."""
     pause = round(seconds(draw) / times, 4)
     return Ill(
         "downstream-wait",
         "own",
         sick,
-        mended,
+        fixed,
         setup='HOST = "127.0.0.1"\n@port = beside.start("peer.py")',
         peer=PEER.replace("PAUSE", str(pause)),
     )

@@ -27,11 +27,11 @@ for _name in ("sleep_nap", "cpu_loop", "cpu_regex", "cpu_compress", "downstream_
     on_loop(_name)
 
 
-def task(cause: str, sick: str, mended: str = "pass", **more: object) -> Ill:
+def task(cause: str, sick: str, fixed: str = "pass", **more: object) -> Ill:
     """A mechanism of a coroutine's own."""
-    kind = "other" if "keeper" in more else "task"
+    kind = "other" if "holder" in more else "task"
     # type: ignore[arg-type]
-    return Ill(cause, kind, sick, mended, servers=("loop",), shapes=("direct", "library"), **more)
+    return Ill(cause, kind, sick, fixed, servers=("loop",), shapes=("direct", "library"), **more)
 
 
 @ill
@@ -45,7 +45,7 @@ def task_lock(draw: Draw) -> Ill:
         "lock-wait",
         "async with @gate:\n    @seen[n % 50] = n",
         setup="@gate, @seen = asyncio.Lock(), {}",
-        keeper=f"await asyncio.sleep({seconds(draw)})",
+        holder=f"await asyncio.sleep({seconds(draw)})",
         around="if SICK:\n    async with @gate:\n        KEEP\nelse:\n    KEEP",
         every=True,
     )
@@ -57,7 +57,7 @@ def task_permits(draw: Draw) -> Ill:
         "pool-wait",
         "async with @permits:\n    pass",
         setup="@permits = asyncio.Semaphore(1)",
-        keeper=f"await asyncio.sleep({seconds(draw)} if SICK else 0.001)",
+        holder=f"await asyncio.sleep({seconds(draw)} if SICK else 0.001)",
         around="async with @permits:\n    KEEP",
         every=True,
     )
@@ -84,7 +84,7 @@ def task_executor(draw: Draw) -> Ill:
         "pool-wait",
         "await asyncio.get_running_loop().run_in_executor(@crew, len, 'x')",
         setup=f"@crew = ThreadPoolExecutor(2)\ndef @work():\n    time.sleep({seconds(draw)} if SICK else 0.001)",
-        keeper="pass",
+        holder="pass",
         around="for _ in range(2):\n    @crew.submit(@work)",
         every=True,
         blamed=("@work",),

@@ -20,7 +20,7 @@ def held(draw: Draw, what: str, setup: str = "", **more: object) -> Ill:
         "other",
         "with @gate:\n    @seen[n % 50] = n",
         setup=f"@gate, @seen = {LOCKS[kind]}, {{}}\n{setup}",
-        keeper=what,
+        holder=what,
         around="if SICK:\n    with @gate:\n        KEEP\nelse:\n    KEEP",
         every=True,
         **more,  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def interpreter(what: str, setup: str) -> Ill:
         "other",
         "pass",
         setup=setup,
-        keeper=what,
+        holder=what,
         judge_where=False,
         extension=True,
         shapes=("direct", "library", "callback"),
@@ -127,7 +127,7 @@ def pool_workers(draw: Draw) -> Ill:
         "other",
         "@crew.submit(len, 'x').result()",
         setup=f"@crew = ThreadPoolExecutor({size})",
-        keeper=f"time.sleep({seconds(draw)} if SICK else 0.001)",
+        holder=f"time.sleep({seconds(draw)} if SICK else 0.001)",
         around=f"for _ in range({size}):\n    @crew.submit(KEPT)",
         every=True,
         shapes=("direct", "library", "callback"),
@@ -142,7 +142,7 @@ def pool_queue(draw: Draw) -> Ill:
         "other",
         "@one = @free.get()\n@free.put(@one)",
         setup=f"@free = queue.Queue()\nfor @one in range({size}):\n    @free.put(@one)",
-        keeper=f"time.sleep({seconds(draw)} if SICK else 0.001)",
+        holder=f"time.sleep({seconds(draw)} if SICK else 0.001)",
         around=f"@mine = [@free.get() for _ in range({size})]\nKEEP\nfor @one in @mine:\n    @free.put(@one)",
         every=True,
     )
@@ -155,7 +155,7 @@ def pool_permits(draw: Draw) -> Ill:
         "other",
         "with @permits:\n    pass",
         setup="@permits = threading.BoundedSemaphore(1)",
-        keeper=f"time.sleep({seconds(draw)} if SICK else 0.001)",
+        holder=f"time.sleep({seconds(draw)} if SICK else 0.001)",
         around="with @permits:\n    KEEP",
         every=True,
         accept=["lock-wait"],
@@ -188,11 +188,11 @@ def deadlock_crossed(draw: Draw) -> Ill:
     return Ill(
         "deadlock-timeout",
         "other",
-        f"@t = threading.Thread(target=@keeper)\n@t.start()\nwith @one:\n    time.sleep(0.04)\n"
+        f"@t = threading.Thread(target=@holder)\n@t.start()\nwith @one:\n    time.sleep(0.04)\n"
         f"    if @two.acquire(timeout={limit}):\n        @two.release()\n@t.join()",
         "pass",
         setup="@one, @two = threading.Lock(), threading.Lock()",
-        keeper=f"with @two:\n    time.sleep(0.04)\n    if @one.acquire(timeout={limit}):\n"
+        holder=f"with @two:\n    time.sleep(0.04)\n    if @one.acquire(timeout={limit}):\n"
         "        @one.release()",
         around="",
         shapes=("direct", "library"),

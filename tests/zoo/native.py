@@ -41,8 +41,8 @@ def build(source: Path, recorded: bool) -> Path:
     """The program of a source, built now or before."""
     linked = library() if recorded else None
     texts = [source.read_bytes(), (HERE / "service.h").read_bytes()]
-    told = f"{source} {FLAGS} {linked} {linked.stat().st_mtime if linked else 0}".encode()
-    digest = hashlib.sha256(b"\0".join([*texts, told])).hexdigest()[:16]
+    reported = f"{source} {FLAGS} {linked} {linked.stat().st_mtime if linked else 0}".encode()
+    digest = hashlib.sha256(b"\0".join([*texts, reported])).hexdigest()[:16]
     folder = ROOT / "target/zoo" / digest
     program = folder / source.parent.name
     if program.exists():

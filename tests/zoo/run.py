@@ -149,7 +149,7 @@ def record(
         try:
             # For generated cases the number of slow answers is compared with the twin's.
             enough = captures if sick and not options.generated else None
-            told = cases.load(
+            reported = cases.load(
                 case,
                 port,
                 out / "load.json",
@@ -157,7 +157,7 @@ def record(
                 enough=enough,
                 ready=out / "ready",
             )
-            if sick and told.get("slow"):
+            if sick and reported.get("slow"):
                 cases.captured(captures, AFTERMATH_S)
         finally:
             cases.end(service, hard=not sick)
@@ -199,8 +199,8 @@ def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
         verdict: dict[str, Any] = {**json.loads(result.stdout), "exit": result.returncode}
         return verdict
     except json.JSONDecodeError:
-        told = (result.stderr or result.stdout).strip()[-300:]
-        return {"exit": result.returncode, "broken": told}
+        reported = (result.stderr or result.stdout).strip()[-300:]
+        return {"exit": result.returncode, "broken": reported}
 
 
 def plan(options: argparse.Namespace, possible: list[cases.Case]) -> list[tuple[cases.Case, bool, str]]:
@@ -287,8 +287,8 @@ def main() -> int:
         )
     reached = True
     if options.scored and outcomes:
-        told, reached = score.report(outcomes)
-        print(f"\n{told}\n")
+        reported, reached = score.report(outcomes)
+        print(f"\n{reported}\n")
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
     left_out = len(chosen) - len(possible)

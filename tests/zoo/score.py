@@ -53,16 +53,16 @@ def judged(judge: Optional[Path], capture: Path, slow_ms: float, seeds: int = SE
     if not judge:
         return {}
     try:
-        told = subprocess.run(
+        reported = subprocess.run(
             [str(judge), str(capture), str(slow_ms), str(seeds)],
             capture_output=True,
             text=True,
             timeout=JUDGE_S,
             check=False,
         )
-        if told.returncode == 0:
-            return dict(json.loads(told.stdout))
-        why = f"exit {told.returncode}: {told.stderr.strip()[-200:]}"
+        if reported.returncode == 0:
+            return dict(json.loads(reported.stdout))
+        why = f"exit {reported.returncode}: {reported.stderr.strip()[-200:]}"
     except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
         why = str(error)[-200:]
     return {"failed": why}
@@ -116,7 +116,7 @@ def report(outcomes: list[Any]) -> tuple[str, bool]:
     parts += [calibration(sick), robustness(sick), asides(outcomes)]
     parts += ["\n".join(["the judge failed:", *failed])] if failed else []
     reached = goals(outcomes, sick)
-    lines = [f"goal: {name:52} {'reached' if ok else 'NOT REACHED':12} {told}" for name, ok, told in reached]
+    lines = [f"goal: {name:52} {'reached' if ok else 'NOT REACHED':12} {reported}" for name, ok, reported in reached]
     parts.append("\n".join(lines))
     return "\n\n".join(part for part in parts if part), all(ok for _, ok, _ in reached)
 
@@ -126,12 +126,12 @@ def goals(outcomes: list[Any], sick: list[Any]) -> list[tuple[str, bool, str]]:
     not judged. Each way must reach a goal by itself."""
     ways = sorted({(o.switches, o.user) for o in outcomes})
 
-    def share(name: str, least: float, told: str) -> tuple[str, bool, str]:
+    def share(name: str, least: float, reported: str) -> tuple[str, bool, str]:
         found = {way: shares(getattr(o, name) for o in sick if (o.switches, o.user) == way) for way in ways}
         known = {way: figure for way, figure in found.items() if figure is not None}
         figures = ", ".join(f"switches {way[0]} {100 * figure:.0f} %" for way, figure in known.items())
         reached = all(figure >= least for figure in known.values())
-        return f"{told} {100 * least:.0f} % or more", reached, figures or "nothing judged"
+        return f"{reported} {100 * least:.0f} % or more", reached, figures or "nothing judged"
 
     alarms = [o for o in outcomes if o.twin == "healthy" and (o.valid or o.alarm) and not o.ok]
     slowest = max(outcomes, key=lambda o: o.why_s)

@@ -29,13 +29,13 @@ export interface Verdict {
 export interface Requests {
   name: Ints; thread: Ints; begin: Ints; waited: Ints; length: Ints; flags: Ints;
 }
-export interface Pieces {
+export interface Slices {
   from: Ints; length: Ints; thread: Ints; state: Ints; exact: Ints; cause: Ints; stack: Ints;
   culprit: Ints; culprit_stack: Ints; measured: Ints; target: Ints;
 }
 export interface Detail {
   request: number; id: string; has_all_threads: boolean; attributes: number; lanes: Ints; lanes_left: number;
-  pieces: Pieces;
+  slices: Slices;
 }
 export interface States {
   thread: number; covered: Ints; from: Ints; length: Ints; state: Ints; exact: Ints; wait: Ints;
@@ -96,7 +96,7 @@ export async function unpack(text: string): Promise<Data> {
   if (data.schema !== 1) throw new Error(`page data has schema ${data.schema}, wanted 1`);
   sum(data.requests.begin);
   data.details = data.details.filter((d) => d.request >= 0);
-  for (const detail of data.details) sum(detail.pieces.from);
+  for (const detail of data.details) sum(detail.slices.from);
   for (const states of data.states) { sum(states.covered); sum(states.from); }
   for (const times of [data.spans.begin, data.events.at, data.gcs.begin, data.gil.from]) sum(times);
   for (const vital of data.vitals) sum(vital.at);
@@ -125,7 +125,7 @@ export class Book {
   readonly requestOf = new Map<string, number>();
   /** Lines of source that came with the verdict, by `file:line`. */
   readonly sources = new Map<string, string>();
-  private readonly stretches = new Map<Pieces, Ints>();
+  private readonly stretches = new Map<Slices, Ints>();
 
   constructor(readonly data: Data) {
     for (const detail of data.details) {
@@ -198,27 +198,27 @@ export class Book {
   }
 
   /**
-   * For each piece the first one of its stretch: pieces that touch, of one cause, resource and place.
+   * For each slice the first one of its stretch: slices that touch, of one cause, resource and place.
    * Native frames come and go with each sample; a computation changes its line.
    */
-  stretch(pieces: Pieces): Ints {
-    let begins = this.stretches.get(pieces);
+  stretch(slices: Slices): Ints {
+    let begins = this.stretches.get(slices);
     if (begins) return begins;
     const { function: named, file } = this.data.frames;
     const place = (i: number) => {
-      const frame = this.ownFrame(pieces.stack[i]);
-      return (pieces.state[i] === RUN || pieces.state[i] === READY) && frame >= 0 ? `${named[frame]} ${file[frame]}` : String(frame);
+      const frame = this.ownFrame(slices.stack[i]);
+      return (slices.state[i] === RUN || slices.state[i] === READY) && frame >= 0 ? `${named[frame]} ${file[frame]}` : String(frame);
     };
-    const key = (i: number) => [pieces.cause[i], pieces.thread[i], pieces.exact[i], pieces.target[i], place(i)].join("|");
+    const key = (i: number) => [slices.cause[i], slices.thread[i], slices.exact[i], slices.target[i], place(i)].join("|");
     begins = [];
     let last = "";
-    for (let i = 0; i < pieces.from.length; i++) {
+    for (let i = 0; i < slices.from.length; i++) {
       const own = key(i);
-      const touches = i > 0 && pieces.from[i - 1] + pieces.length[i - 1] === pieces.from[i];
+      const touches = i > 0 && slices.from[i - 1] + slices.length[i - 1] === slices.from[i];
       begins.push(touches && own === last ? begins[i - 1] : i);
       last = own;
     }
-    this.stretches.set(pieces, begins);
+    this.stretches.set(slices, begins);
     return begins;
   }
 

@@ -22,7 +22,7 @@ export function find(store: Store, text: string): number[] {
   const stacks = new Map<number, boolean>();
   for (const [request, detail] of book.detailOf) {
     if (out.has(request)) continue;
-    const found = has(detail.attributes) || detail.pieces.stack.some((stack) => {
+    const found = has(detail.attributes) || detail.slices.stack.some((stack) => {
       let known = stacks.get(stack);
       if (known === undefined) stacks.set(stack, (known = matches(book, stack, text)));
       return known;

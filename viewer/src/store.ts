@@ -2,7 +2,7 @@
 
 import type { Book, Cause } from "./data.ts";
 
-export type Change = "selection" | "chosen" | "search" | "focus" | "piece";
+export type Change = "selection" | "chosen" | "search" | "focus" | "slice";
 
 export class Store {
   /** Selected requests, by begin. Flame graph and waits are about these. */
@@ -15,7 +15,7 @@ export class Store {
   chosen = -1;
   /** Lower case; "" none. */
   search = "";
-  /** The piece of the chosen request that the timeline should explain. */
+  /** The slice of the chosen request that the timeline should explain. */
   at = -1;
   /** An interval that the timeline should show, ns. */
   focus: [number, number] | null = null;
@@ -55,38 +55,38 @@ export class Store {
     this.select(this.book.data.members[at], `cause ${rank}, ${cause.cause}`, rank);
     if (!found) return true;
     this.choose(found.request);
-    this.at = found.piece;
-    this.changed("piece");
+    this.at = found.slice;
+    this.changed("slice");
     return true;
   }
 
-  /** The request with the most time of a cause, at its place if it was seen there, and the first piece of its
+  /** The request with the most time of a cause, at its place if it was seen there, and the first slice of its
    * longest stretch of it. */
-  private mostOf(cause: Cause, members: number[]): { request: number; piece: number } | null {
+  private mostOf(cause: Cause, members: number[]): { request: number; slice: number } | null {
     const { book } = this;
     const { frames } = book.data;
     const isPlace = (stack: number) => cause.where !== null && book.frames(stack).some((f) =>
       frames.line[f] === cause.where!.line && book.name(frames.file[f]) === cause.where!.file);
-    let best: { request: number; piece: number; weight: number } | null = null;
+    let best: { request: number; slice: number; weight: number } | null = null;
     for (const request of members) {
-      const pieces = book.detailOf.get(request)?.pieces;
-      if (!pieces) continue;
-      const begins = book.stretch(pieces);
+      const slices = book.detailOf.get(request)?.slices;
+      if (!slices) continue;
+      const begins = book.stretch(slices);
       const times = new Map<number, number>();
       let all = 0;
       const known = new Map<number, boolean>();
-      for (let i = 0; i < pieces.from.length; i++) {
-        if (book.cause(pieces.cause[i]) !== cause.cause) continue;
-        let here = known.get(pieces.stack[i]);
-        if (here === undefined) known.set(pieces.stack[i], (here = isPlace(pieces.stack[i])));
+      for (let i = 0; i < slices.from.length; i++) {
+        if (book.cause(slices.cause[i]) !== cause.cause) continue;
+        let here = known.get(slices.stack[i]);
+        if (here === undefined) known.set(slices.stack[i], (here = isPlace(slices.stack[i])));
         // Elsewhere counts, but less than anything at the place.
-        const weight = pieces.length[i] * (here ? 1 : 1e-3);
+        const weight = slices.length[i] * (here ? 1 : 1e-3);
         all += weight;
         times.set(begins[i], (times.get(begins[i]) ?? 0) + weight);
       }
       if (all === 0 || (best && all <= best.weight)) continue;
-      const piece = [...times].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
-      best = { request, piece, weight: all };
+      const slice = [...times].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+      best = { request, slice, weight: all };
     }
     return best;
   }

@@ -8,7 +8,7 @@ import type { Store } from "./store.ts";
 import { stackList } from "./timeline/inspect.ts";
 
 interface Row {
-  cause: number; frame: number; target: number; culprit: number; total: number; pieces: number;
+  cause: number; frame: number; target: number; culprit: number; total: number; slices: number;
   longest: number; at: { request: number; from: number; to: number };
   stack: number; culpritStack: number; requests: Set<number>; exact: number; run: boolean;
 }
@@ -19,7 +19,7 @@ const MOST_ROWS = 40;
 export function rows(book: Book, requests: number[]): Row[] {
   const found = new Map<string, Row>();
   for (const request of requests) {
-    const p = book.detailOf.get(request)?.pieces;
+    const p = book.detailOf.get(request)?.slices;
     if (!p) continue;
     let last = { key: "", begin: 0, end: -1 };
     for (let i = 0; i < p.from.length; i++) {
@@ -29,14 +29,14 @@ export function rows(book: Book, requests: number[]): Row[] {
       let row = found.get(key);
       if (!row) {
         row = {
-          cause: p.cause[i], frame, target: p.target[i], culprit: 0, total: 0, pieces: 0, longest: -1,
+          cause: p.cause[i], frame, target: p.target[i], culprit: 0, total: 0, slices: 0, longest: -1,
           at: { request, from: 0, to: 0 }, stack: 0, culpritStack: 0, requests: new Set(), exact: 0,
           run: p.state[i] === RUN,
         };
         found.set(key, row);
       }
       row.total += p.length[i];
-      row.pieces += 1;
+      row.slices += 1;
       row.exact += p.exact[i] ? p.length[i] : 0;
       row.requests.add(request);
       const end = p.from[i] + p.length[i];
@@ -101,7 +101,7 @@ export function waitsView(store: Store): HTMLElement {
     return h("div", { class: "stacks" },
       h("div", {}, h("h4", {}, "Where (its longest)"), stackList(book, row.stack)),
       row.culpritStack > 0 && h("div", {}, h("h4", {}, "What was in its way did this"), stackList(book, row.culpritStack)),
-      h("p", { class: "soft" }, `${count(row.pieces)} intervals; ${percent(exact)} of the time by switch records, the rest estimated.`));
+      h("p", { class: "soft" }, `${count(row.slices)} intervals; ${percent(exact)} of the time by switch records, the rest estimated.`));
   }
 
   store.on("selection", show);

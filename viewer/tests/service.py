@@ -59,15 +59,15 @@ def main() -> None:
         handle(number, False)
         time.sleep(0.002)
     for _ in range(2):
-        keeper = threading.Thread(target=linger, name="keeper & co")
-        keeper.start()
+        holder = threading.Thread(target=linger, name="holder & co")
+        holder.start()
         time.sleep(0.02)
         slow = [threading.Thread(target=handle, args=(900 + i, True), name=f"worker {i}") for i in range(3)]
         for thread in slow:
             thread.start()
         for thread in slow:
             thread.join()
-        keeper.join()
+        holder.join()
         gc.collect()
     try:
         fail()

@@ -18,7 +18,7 @@ use crate::machine;
 
 /// As dashcam's own: see `sys::turns`.
 const TURN: Duration = Duration::from_micros(80);
-const PIECE_WORDS: usize = 64 * 1024 / 8;
+const CHUNK_WORDS: usize = 64 * 1024 / 8;
 
 struct Parts {
     words: &'static [AtomicU64],
@@ -88,8 +88,8 @@ pub fn dump_ring(path: &Path) -> std::io::Result<u64> {
 fn dump_in_turns(words: &[AtomicU64], path: &Path) -> std::io::Result<u64> {
     let mut file = File::create(path)?;
     let mut begin = Instant::now();
-    for piece in words.chunks(PIECE_WORDS) {
-        let copy: Vec<u8> = piece.iter().flat_map(|w| w.load(Relaxed).to_ne_bytes()).collect();
+    for chunk in words.chunks(CHUNK_WORDS) {
+        let copy: Vec<u8> = chunk.iter().flat_map(|w| w.load(Relaxed).to_ne_bytes()).collect();
         file.write_all(&copy)?;
         let turn = begin.elapsed();
         if turn > TURN {

@@ -5,11 +5,11 @@
 //! capture; `requests` divides slow requests from normal ones; `context` finds the request and span
 //! a thread worked on; `frames` knows the owner of a frame's code, `servers` which code takes
 //! requests in; `gaps` finds times in which the whole process may have been stopped; `words` gives
-//! names to threads, waits and places, `readable` writes numbers as a person reads them, `unit` has
-//! their units. `index` answers what a thread did at a given time, `loops` and `forks` which part of
-//! that was an event loop's own wait or a fork. `waits` joins one wait from the segments it was cut
-//! into; `resource` says what was waited for, `signatures` which code waits for what. `thresholds`
-//! has the numbers that decide, `cost` those that only save work.
+//! names to threads, waits and places, `readable` writes numbers as a person reads them, `unit`
+//! says in what they are. `index` answers what a thread did at a given time, `loops` and `forks`
+//! which part of that was an event loop's own wait or a fork. `waits` joins one wait from the
+//! segments it was cut into; `resource` says what was waited for, `signatures` which code waits for
+//! what. `thresholds` has the numbers that decide, `cost` those that only save work.
 //!
 //! What it promises: diagnosis, export, tables and view ask these same questions here, so that a
 //! page, an export and a verdict never disagree about where a thread's time went. No module imports

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Reads a request and takes it.
 fn take(mut stream: impl Read + Write) -> std::io::Result<()> {
-    let (mut bytes, mut piece) = (Vec::new(), [0; 65536]);
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
     loop {
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let length = head.and_then(|at| {
@@ -44,9 +44,9 @@ fn take(mut stream: impl Read + Write) -> std::io::Result<()> {
         if length.is_some_and(|length| bytes.len() >= length) {
             return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         }
-        match stream.read(&mut piece)? {
+        match stream.read(&mut buffer)? {
             0 => return Ok(()),
-            count => bytes.extend_from_slice(&piece[..count]),
+            count => bytes.extend_from_slice(&buffer[..count]),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Stacks of an interpreter whose memory cannot be read: the binding's side of
 //! `sampler::under_gil`.
 //!
-//! How it works: a thread of the binding's asks `Look::begin` ten times a second which threads to
+//! How it works: a thread of the binding's asks `Round::begin` ten times a second which threads to
 //! sample, walks those threads' frames while it holds the GIL, and hands them in.
 //!
 //! What it promises: only threads that the sampler chose are sampled, and nothing is asked for
@@ -24,7 +24,7 @@ const SHARE: f64 = 0.5;
 
 /// One turn under the GIL, by a thread that holds it and does not release it until the turn is
 /// over.
-pub struct Look {
+pub struct Round {
     parts: &'static Running,
     recorder: &'static Recorder,
     wanted: Vec<u32>,
@@ -35,14 +35,14 @@ pub struct Look {
 /// What a thread that could sample is to do.
 pub enum Next {
     /// Samples, and then pauses.
-    Look(Look),
+    Round(Round),
     /// There is nothing to sample now.
     Pause(Duration),
     /// It ends: stacks are read otherwise, or recording was stopped.
     End,
 }
 
-impl Look {
+impl Round {
     /// For bindings: whether to sample now.
     pub fn begin() -> Next {
         let parts = running().filter(|parts| !parts.recording.stopping());
@@ -57,7 +57,7 @@ impl Look {
             return Next::Pause(PAUSE);
         };
         let began_ns = sys::clock::thread_cpu_ns();
-        Next::Look(Look { parts, recorder, wanted, t_ns: sys::clock::now_ns(), began_ns })
+        Next::Round(Round { parts, recorder, wanted, t_ns: sys::clock::now_ns(), began_ns })
     }
 
     /// The threads to sample.

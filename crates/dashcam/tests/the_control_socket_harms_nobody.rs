@@ -62,9 +62,9 @@ fn it_answers_whole_requests_and_survives_the_rest() {
     let mut late = 0;
     let status = testkit::wait_for("an answer to a slow client", || {
         let mut slow = connect(&path);
-        let is_sent = [b"sta".as_slice(), b"tus", b"\nignored"].iter().all(|piece| {
+        let is_sent = [b"sta".as_slice(), b"tus", b"\nignored"].iter().all(|part| {
             std::thread::sleep(Duration::from_millis(30));
-            slow.write_all(piece).is_ok()
+            slow.write_all(part).is_ok()
         });
         let answer = rest(slow);
         let is_answered = is_sent && !answer.is_empty();

@@ -159,9 +159,9 @@ fn off_nothing_is_evaluated_and_names_are_known_again_after_a_new_start() {
 fn a_forked_child_has_its_own_names_and_no_request_of_its_parents() {
     let _turn = turn();
     start();
-    let work = |who: u32| {
-        (0..who).for_each(|_| event!("only", who = who));
-        drop(span!("both.record", who = who));
+    let work = |by: u32| {
+        (0..by).for_each(|_| event!("only", by = by));
+        drop(span!("both.record", by = by));
     };
     // Ids that differ between the two processes.
     (0..50).for_each(|n| event!(name: &format!("filler {n}")));
@@ -192,7 +192,7 @@ fn check_child(path: &Path) {
     assert_eq!(events.len(), 2);
     for event in events {
         assert_eq!((child.name(event.name), event.request), ("only", 0));
-        assert_eq!(attributes(&child, &event.attributes), ["who=Int(2)"]);
+        assert_eq!(attributes(&child, &event.attributes), ["by=Int(2)"]);
     }
     let spans: Vec<_> = child.spans.iter().map(|s| child.name(s.name)).collect();
     assert_eq!(spans, ["both.record"]);

@@ -61,7 +61,7 @@ impl Receiver {
 
 fn read(stream: &mut impl Read) -> Posted {
     let mut bytes = Vec::new();
-    let mut piece = [0; 4096];
+    let mut buffer = [0; 4096];
     loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..at]).into_owned();
@@ -73,9 +73,9 @@ fn read(stream: &mut impl Read) -> Posted {
                 return (path, bytes[at + 4..].to_vec());
             }
         }
-        let count = stream.read(&mut piece).expect("readable");
+        let count = stream.read(&mut buffer).expect("readable");
         assert!(count > 0, "cut off");
-        bytes.extend_from_slice(&piece[..count]);
+        bytes.extend_from_slice(&buffer[..count]);
     }
 }
 

@@ -23,7 +23,7 @@ use capture::read::Capture;
 use serde_json::json;
 
 use crate::part_writer::PartWriter;
-use crate::scene::{self, Arg, Args, Slice, Stand, Track};
+use crate::scene::{self, Arg, Args, Slice, Subject, Track};
 use crate::{notes, Progress};
 
 /// Added to a thread's id for its states. Linux gives ids below 4,194,304.
@@ -95,17 +95,17 @@ impl PartWriter for Events<'_> {
 
 impl Events<'_> {
     fn track(&mut self, track: &Track<'_>) -> io::Result<()> {
-        let tid = match track.stand {
-            Stand::Thread(tid) => Some(u64::from(tid)),
-            Stand::States(tid) => Some(u64::from(tid) + STATES_OF),
-            Stand::Requests | Stand::Awaits | Stand::Overflow(_) => None,
+        let tid = match track.subject {
+            Subject::Thread(tid) => Some(u64::from(tid)),
+            Subject::States(tid) => Some(u64::from(tid) + STATES_OF),
+            Subject::Requests | Subject::Awaits | Subject::Overflow(_) => None,
         };
         if let Some(tid) = tid {
             if self.named.insert(tid) {
                 self.named("thread_name", tid, |args| args.text("name", &track.name))?;
                 // States below their thread.
-                let order = match track.stand {
-                    Stand::States(tid) => u64::from(tid) * 2 + 1,
+                let order = match track.subject {
+                    Subject::States(tid) => u64::from(tid) * 2 + 1,
                     _ => tid * 2,
                 };
                 self.named("thread_sort_index", tid, |args| args.number("sort_index", order))?;
@@ -150,10 +150,12 @@ impl Events<'_> {
 
     /// Slices of a lane as begin and end events: they nest, so an end belongs to the latest begin.
     fn asynchronous(&mut self, track: &Track<'_>) -> io::Result<()> {
-        let kind = match track.stand {
-            Stand::Requests => "requests".to_owned(),
-            Stand::Awaits => "awaits".to_owned(),
-            Stand::Thread(tid) | Stand::Overflow(tid) | Stand::States(tid) => format!("{tid}"),
+        let kind = match track.subject {
+            Subject::Requests => "requests".to_owned(),
+            Subject::Awaits => "awaits".to_owned(),
+            Subject::Thread(tid) | Subject::Overflow(tid) | Subject::States(tid) => {
+                format!("{tid}")
+            }
         };
         let id = format!("{kind}.{}", track.lane);
         let mut open: Vec<&Slice<'_>> = Vec::new();

@@ -42,7 +42,7 @@ const AWAIT: u64 = 0xa784_d904_5190_cfef;
 const GC: u64 = 0x324e_7738_926c_fbe5;
 
 /// A part of a request on a thread.
-struct Piece {
+struct Worked {
     from_ns: u64,
     to_ns: u64,
     /// Index into `Capture::requests`.
@@ -77,8 +77,8 @@ pub(crate) fn of<'c>(
     let mut seer = Seer { threads, traces, holders, said, out, short };
     seer.queued();
     seer.tasks();
-    for (tid, pieces) in pieces(threads) {
-        seer.on_thread(tid, &pieces);
+    for (tid, worked) in worked(threads) {
+        seer.on_thread(tid, &worked);
     }
     seer.awaits();
     let Seer { out, short, .. } = seer;
@@ -90,21 +90,21 @@ pub(crate) fn of<'c>(
 }
 
 /// What each thread did for requests that did not run on an event loop.
-fn pieces(threads: &Threads<'_>) -> BTreeMap<u32, Vec<Piece>> {
+fn worked(threads: &Threads<'_>) -> BTreeMap<u32, Vec<Worked>> {
     let capture = threads.capture;
     let by_id = analysis::context::requests_by_id(capture);
-    let mut all: BTreeMap<u32, Vec<Piece>> = BTreeMap::new();
+    let mut all: BTreeMap<u32, Vec<Worked>> = BTreeMap::new();
     for (request, row) in capture.requests.iter().enumerate().filter(|(_, r)| !r.on_loop) {
         let (from_ns, to_ns) = (row.started_ns.max(row.begin_ns), end_ns(threads, row));
-        all.entry(row.tid).or_default().push(Piece { from_ns, to_ns, request });
+        all.entry(row.tid).or_default().push(Worked { from_ns, to_ns, request });
     }
     for task in &capture.tasks {
         if let Some(request) = by_id.get(&task.request).copied() {
-            let piece = Piece { from_ns: task.begin_ns, to_ns: task.end_ns, request };
-            all.entry(task.tid).or_default().push(piece);
+            let one = Worked { from_ns: task.begin_ns, to_ns: task.end_ns, request };
+            all.entry(task.tid).or_default().push(one);
         }
     }
-    all.values_mut().for_each(|pieces| pieces.sort_by_key(|p| (p.from_ns, p.to_ns)));
+    all.values_mut().for_each(|worked| worked.sort_by_key(|p| (p.from_ns, p.to_ns)));
     all
 }
 
@@ -178,20 +178,20 @@ impl<'c> Seer<'_, 'c> {
     }
 
     /// Waits and collections of one thread.
-    fn on_thread(&mut self, tid: u32, pieces: &[Piece]) {
+    fn on_thread(&mut self, tid: u32, worked: &[Worked]) {
         let capture = self.capture();
         let states = self.threads.states(tid);
         let own = capture.gcs.iter().filter(|gc| capture.owns(gc.begin_ns));
         let gcs: Vec<_> = own.filter(|gc| gc.tid == tid).collect();
-        for piece in pieces {
-            let row = &capture.requests[piece.request];
+        for one in worked {
+            let row = &capture.requests[one.request];
             let took_ns = end_ns(self.threads, row) - row.begin_ns;
             let shortest_ns = SHORTEST_NS.max(took_ns / SMALLEST_PART);
             let mut waits: Vec<((u64, u64), &Segment<'c>)> = Vec::new();
-            let first = states.partition_point(|s| s.to_ns <= piece.from_ns);
-            for segment in states[first..].iter().take_while(|s| s.from_ns < piece.to_ns) {
-                let from_ns = segment.from_ns.max(piece.from_ns);
-                let to_ns = segment.to_ns.min(piece.to_ns);
+            let first = states.partition_point(|s| s.to_ns <= one.from_ns);
+            for segment in states[first..].iter().take_while(|s| s.from_ns < one.to_ns) {
+                let from_ns = segment.from_ns.max(one.from_ns);
+                let to_ns = segment.to_ns.min(one.to_ns);
                 if !matches!(segment.state, State::Wait | State::Ready) {
                     continue;
                 }
@@ -203,7 +203,7 @@ impl<'c> Seer<'_, 'c> {
                     _ => waits.push(((from_ns, to_ns), segment)),
                 }
             }
-            let short = self.short.entry(piece.request).or_default();
+            let short = self.short.entry(one.request).or_default();
             waits.retain(|((from_ns, to_ns), _)| {
                 let took_ns = to_ns.saturating_sub(*from_ns);
                 let is_long = took_ns >= shortest_ns;
@@ -214,7 +214,7 @@ impl<'c> Seer<'_, 'c> {
                 is_long
             });
             if short.count == 0 {
-                self.short.remove(&piece.request);
+                self.short.remove(&one.request);
             }
             let times: Vec<(u64, u64)> = waits.iter().map(|(time, _)| *time).collect();
             let parents = self.holders.around((tid, row.id), &times);
@@ -223,8 +223,8 @@ impl<'c> Seer<'_, 'c> {
                 let (name, list) = wait(self.threads, segment);
                 self.push(row.id, parent, id, time, (name, "wait"), list);
             }
-            let first = gcs.partition_point(|gc| gc.begin_ns < piece.from_ns);
-            for gc in gcs[first..].iter().take_while(|gc| gc.begin_ns < piece.to_ns) {
+            let first = gcs.partition_point(|gc| gc.begin_ns < one.from_ns);
+            for gc in gcs[first..].iter().take_while(|gc| gc.begin_ns < one.to_ns) {
                 let time = (gc.begin_ns, gc.end_ns);
                 let id = ids::span(capture.meta.ids_seed ^ GC, tid, gc.begin_ns);
                 let mut list = Vec::new();
@@ -242,27 +242,27 @@ impl<'c> Seer<'_, 'c> {
     fn awaits(&mut self) {
         let capture = self.capture();
         for row in capture.requests.iter().filter(|row| row.on_loop) {
-            let looks = capture.awaits.get(&row.id).map_or(&[][..], Vec::as_slice);
+            let rows = capture.awaits.get(&row.id).map_or(&[][..], Vec::as_slice);
             let mut tasks: BTreeMap<u64, Vec<&Await>> = BTreeMap::new();
-            looks.iter().for_each(|look| tasks.entry(look.task).or_default().push(look));
+            rows.iter().for_each(|at| tasks.entry(at.task).or_default().push(at));
             let until_ns = end_ns(self.threads, row);
-            for (task, looks) in tasks {
-                let all = stretches(&looks, until_ns).into_iter();
-                for (from_ns, to_ns, look) in all.filter(|(from_ns, ..)| capture.owns(*from_ns)) {
+            for (task, rows) in tasks {
+                let all = stretches(&rows, until_ns).into_iter();
+                for (from_ns, to_ns, at) in all.filter(|(from_ns, ..)| capture.owns(*from_ns)) {
                     let salt = capture.meta.ids_seed ^ AWAIT ^ task;
                     let id = ids::span(salt, row.id as u32, from_ns);
                     let mut list = Vec::new();
-                    put(&mut list, "dashcam.await", look.kind.text());
+                    put(&mut list, "dashcam.await", at.kind.text());
                     put(&mut list, "dashcam.task", format!("{task:#x}"));
-                    target(&mut list, capture, look.target);
-                    if look.holder != 0 {
-                        put(&mut list, "dashcam.wait.holder_task", format!("{:#x}", look.holder));
+                    target(&mut list, capture, at.target);
+                    if at.holder != 0 {
+                        put(&mut list, "dashcam.wait.holder_task", format!("{:#x}", at.holder));
                     }
-                    if look.timeout_ns != 0 {
-                        put(&mut list, "dashcam.wait.limit_ns", look.timeout_ns);
+                    if at.timeout_ns != 0 {
+                        put(&mut list, "dashcam.wait.limit_ns", at.timeout_ns);
                     }
-                    place(&mut list, capture, look.stack);
-                    let name = Cow::Owned(format!("awaits {}", look.kind.text()));
+                    place(&mut list, capture, at.stack);
+                    let name = Cow::Owned(format!("awaits {}", at.kind.text()));
                     let parent = self.holders.around((row.tid, row.id), &[(from_ns, to_ns)]);
                     let parent = parent.into_iter().next().flatten();
                     self.push(row.id, parent, id, (from_ns, to_ns), (name, "await"), list);
@@ -273,15 +273,15 @@ impl<'c> Seer<'_, 'c> {
 }
 
 /// Samples of one task with the same await are one interval; short intervals are left out.
-fn stretches<'l>(looks: &[&'l Await], until_ns: u64) -> Vec<(u64, u64, &'l Await)> {
+fn stretches<'l>(rows: &[&'l Await], until_ns: u64) -> Vec<(u64, u64, &'l Await)> {
     let mut out: Vec<(u64, u64, &Await)> = Vec::new();
-    for (i, look) in looks.iter().enumerate() {
-        let next_ns = looks.get(i + 1).map_or(until_ns, |next| next.t_ns);
-        let to_ns = next_ns.min(look.t_ns.saturating_add(STALE_NS)).max(look.t_ns);
+    for (i, at) in rows.iter().enumerate() {
+        let next_ns = rows.get(i + 1).map_or(until_ns, |next| next.t_ns);
+        let to_ns = next_ns.min(at.t_ns.saturating_add(STALE_NS)).max(at.t_ns);
         let what = |l: &Await| (l.kind, l.stack, l.target, l.holder);
         match out.last_mut() {
-            Some(last) if last.1 == look.t_ns && what(last.2) == what(look) => last.1 = to_ns,
-            _ => out.push((look.t_ns, to_ns, look)),
+            Some(last) if last.1 == at.t_ns && what(last.2) == what(at) => last.1 = to_ns,
+            _ => out.push((at.t_ns, to_ns, at)),
         }
     }
     out.retain(|(from_ns, to_ns, _)| to_ns - from_ns >= SHORTEST_NS);

@@ -178,8 +178,8 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             Record::Task { name, queued_ns, begin_ns, end_ns, request }
         }
         10 => {
-            let &[who, seq] = body else { return None };
-            let (tid, serial) = unpack_pair(who);
+            let &[pair, seq] = body else { return None };
+            let (tid, serial) = unpack_pair(pair);
             Record::Thread { tid, serial, seq }
         }
         11 => Record::Await(Await::decode(name, body)?),

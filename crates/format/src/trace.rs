@@ -134,8 +134,8 @@ pub const FIXED: usize = 6;
 impl Trace {
     /// The header's flags.
     pub fn flags(&self) -> u16 {
-        let whose = if self.of_span { flag::SPAN } else { flag::REQUEST };
-        whose
+        let owner = if self.of_span { flag::SPAN } else { flag::REQUEST };
+        owner
             | (u16::from(self.sampled) * flag::SAMPLED)
             | (u16::from(self.remote) * flag::REMOTE)
             | (u16::from(self.kind as u8) << flag::KIND)

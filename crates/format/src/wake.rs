@@ -34,17 +34,17 @@ pub struct Wake {
 impl Wake {
     /// As words.
     pub fn encode(&self) -> [u64; 3] {
-        let (who, id) = match self.by {
+        let (by_kind, id) = match self.by {
             Waker::Thread(tid) => (0, tid),
             Waker::Kernel => (1, 0),
             Waker::Process(pid) => (2, pid),
         };
-        [header(Kind::Wake, 3, who, self.tid), self.t_ns, u64::from(id)]
+        [header(Kind::Wake, 3, by_kind, self.tid), self.t_ns, u64::from(id)]
     }
 
-    pub(crate) fn decode(tid: u32, who: u16, body: &[u64]) -> Option<Wake> {
+    pub(crate) fn decode(tid: u32, by_kind: u16, body: &[u64]) -> Option<Wake> {
         let &[t_ns, id] = body else { return None };
-        let by = match who {
+        let by = match by_kind {
             0 => Waker::Thread(id as u32),
             1 => Waker::Kernel,
             2 => Waker::Process(id as u32),

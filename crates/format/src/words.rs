@@ -154,9 +154,9 @@ impl<const WORDS: usize> Builder<WORDS> {
             return;
         }
         self.push(key_word(key, 3, text.len()));
-        for piece in text.as_bytes().chunks(8) {
+        for part in text.as_bytes().chunks(8) {
             let mut bytes = [0; 8];
-            bytes[..piece.len()].copy_from_slice(piece);
+            bytes[..part.len()].copy_from_slice(part);
             self.push(u64::from_le_bytes(bytes));
         }
     }

@@ -250,10 +250,10 @@ impl Banks {
         None
     }
 
-    /// Passes every bank that holds something to `look` and empties it, the first bank first:
+    /// Passes every bank that holds something to `visit` and empties it, the first bank first:
     /// values in the others came while it was being emptied. A bank that is busy now is left for
     /// the next time.
-    pub(crate) fn take(&self, mut look: impl FnMut(&Bank)) {
+    pub(crate) fn take(&self, mut visit: impl FnMut(&Bank)) {
         if !self.used.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -261,7 +261,7 @@ impl Banks {
             match (0..ROUNDS).find_map(|_| free(bank)) {
                 None => set(&self.used),
                 Some(mut bank) if !bank.is_empty() => {
-                    look(&bank);
+                    visit(&bank);
                     bank.clear();
                 }
                 Some(_) => (),

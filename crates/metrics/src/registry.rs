@@ -346,7 +346,7 @@ impl Registry {
         let shards = || self.tables.shards.iter().filter_map(StaticRef::get);
         let shards = || shards().filter(|s| s.is_of(generation)).chain([&self.tables.shared]);
         for page in 0..self.series().div_ceil(PAGE) {
-            let parts: Vec<_> = shards().filter_map(|shard| shard.look(page)).collect();
+            let parts: Vec<_> = shards().filter_map(|shard| shard.with_page(page)).collect();
             for at in 0..PAGE {
                 let slot = page * PAGE + at;
                 let Some(series) = self.tables.by_slot.get(slot).and_then(StaticRef::get) else {

@@ -201,7 +201,7 @@ impl Shard {
     }
 
     /// The words and banks of a page, if it is there.
-    pub(crate) fn look(
+    pub(crate) fn with_page(
         &self,
         number: usize,
     ) -> Option<(&'static [Cell; PAGE], &'static [StaticRef<Banks>; PAGE])> {

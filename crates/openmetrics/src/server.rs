@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::text;
 
 /// How often the thread checks for `stop` while there is nothing to listen on.
-const LOOK_NS: u64 = 200_000_000;
+const POLL_NS: u64 = 200_000_000;
 
 /// Called at each answer.
 type Requests = Box<dyn Fn() -> Vec<RequestTimes> + Send + Sync>;
@@ -160,7 +160,7 @@ impl Endpoint {
                     self.changed(String::new(), why, report);
                     let until = sys::clock::now_ns() + AGAIN_NS;
                     while !self.stopping() && sys::clock::now_ns() < until {
-                        sys::thread::pause(LOOK_NS);
+                        sys::thread::pause(POLL_NS);
                     }
                 }
                 Ok((fd, place)) => {
@@ -246,7 +246,7 @@ impl Endpoint {
             Err(_) => {
                 // No descriptor left in this process: do not accept again at once.
                 self.refuse();
-                return sys::thread::pause(LOOK_NS);
+                return sys::thread::pause(POLL_NS);
             }
         };
         if clients.len() < CLIENTS {
@@ -287,16 +287,16 @@ impl Endpoint {
     fn talk(&self, client: &mut Client, now: u64) -> Turn {
         match &mut client.state {
             State::Asking(got) => {
-                let mut piece = [0; 2048];
-                match local::read(&client.fd, &mut piece) {
+                let mut buffer = [0; 2048];
+                match local::read(&client.fd, &mut buffer) {
                     // A client connected only to check that the endpoint is there.
                     Ok(0) if got.is_empty() => return Turn::Done,
                     Ok(0) => return Turn::Broken,
-                    Ok(length) => got.extend_from_slice(&piece[..length]),
+                    Ok(length) => got.extend_from_slice(&buffer[..length]),
                     Err(error) if again(&error) => return Turn::On,
                     Err(_) => return Turn::Broken,
                 }
-                debug_assert!(got.len() <= LONGEST + piece.len());
+                debug_assert!(got.len() <= LONGEST + buffer.len());
                 let (text, counts) = match asked(got) {
                     Asked::NotYet => return Turn::On,
                     Asked::Metrics(format, is_head) => (self.metrics(format, is_head), true),

@@ -194,7 +194,7 @@ fn in_time(error: io::Error) -> io::Error {
 
 fn receive(stream: &mut impl Stream, deadline: Instant) -> io::Result<Answer> {
     let mut bytes = Vec::new();
-    let mut piece = [0u8; 4096];
+    let mut buffer = [0u8; 4096];
     loop {
         if let Some(answer) = parse(&bytes, false) {
             return Ok(answer);
@@ -203,9 +203,9 @@ fn receive(stream: &mut impl Stream, deadline: Instant) -> io::Result<Answer> {
             break;
         }
         set_timeouts(stream.socket(), deadline)?;
-        match stream.read(&mut piece) {
+        match stream.read(&mut buffer) {
             Ok(0) => break,
-            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             // A TLS stream ended without notice: what came may be all there is.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,

@@ -1,6 +1,6 @@
 //! The recorder of this process, and its consumers of records.
 //!
-//! How it works: one word, `TAKERS`, has a bit for each consumer of records; a record loads it
+//! How it works: one word, `RECEIVERS`, has a bit for each consumer of records; a record loads it
 //! first.
 //!
 //! What it promises: off, one load and a branch. A forked child shares nothing with its parent.
@@ -15,7 +15,7 @@ static CURRENT: StaticRef<Recorder> = StaticRef::empty();
 /// The consumers of records: bit 0 the black box, the others sessions. A bit without a recorder: a
 /// forked child that sleeps, and records as soon as it is woken. Relaxed: a record more or less
 /// around a switch does no harm; CURRENT and the sessions are published on their own.
-static TAKERS: AtomicU64 = AtomicU64::new(0);
+static RECEIVERS: AtomicU64 = AtomicU64::new(0);
 /// The black box's bit.
 pub(crate) const BLACK_BOX: u64 = 1;
 
@@ -28,13 +28,13 @@ pub fn current() -> Option<&'static Recorder> {
 /// Whether there is a consumer of records now, or would be once woken. One load.
 #[inline]
 pub fn is_on() -> bool {
-    takers() != 0
+    receivers() != 0
 }
 
 /// The epoch of the recorder if there is a consumer of records now; 0: there is none.
 #[inline]
 pub fn on_epoch() -> u32 {
-    match takers() {
+    match receivers() {
         0 => 0,
         _ => CURRENT.get().map_or(0, Recorder::epoch),
     }
@@ -44,7 +44,7 @@ pub fn on_epoch() -> u32 {
 /// one load and a branch while nothing records.
 #[inline]
 pub fn on_epoch_or(wake: fn()) -> u32 {
-    if takers() == 0 {
+    if receivers() == 0 {
         return 0;
     }
     match CURRENT.get() {
@@ -58,32 +58,32 @@ pub fn on_epoch_or(wake: fn()) -> u32 {
 
 /// All consumers of records, a bit each.
 #[inline]
-pub(crate) fn takers() -> u64 {
-    TAKERS.load(Ordering::Relaxed)
+pub(crate) fn receivers() -> u64 {
+    RECEIVERS.load(Ordering::Relaxed)
 }
 
 /// Adds or removes consumers.
-pub(crate) fn set_takers(bits: u64, on: bool) {
+pub(crate) fn set_receivers(bits: u64, on: bool) {
     if on {
-        TAKERS.fetch_or(bits, Ordering::Relaxed);
+        RECEIVERS.fetch_or(bits, Ordering::Relaxed);
     } else {
-        TAKERS.fetch_and(!bits, Ordering::Relaxed);
+        RECEIVERS.fetch_and(!bits, Ordering::Relaxed);
     }
 }
 
 /// Stops recording into the black box; what was recorded stays.
 pub fn pause() {
-    set_takers(BLACK_BOX, false);
+    set_receivers(BLACK_BOX, false);
 }
 
 /// Records into the black box again, if there is a recorder.
 pub fn resume() {
-    set_takers(BLACK_BOX, CURRENT.get().is_some());
+    set_receivers(BLACK_BOX, CURRENT.get().is_some());
 }
 
 /// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
 pub fn sleep() {
-    set_takers(BLACK_BOX, true);
+    set_receivers(BLACK_BOX, true);
 }
 
 /// Makes `recorder` the one that records, and turns the black box on.
@@ -95,7 +95,7 @@ pub(crate) fn set(recorder: &'static Recorder) {
 /// In a forked child: no recorder any more. The parent's object stays in memory, unused; its
 /// address is returned so that its mapping can be given back.
 pub(crate) fn uninstall() -> Option<&'static Recorder> {
-    set_takers(u64::MAX, false);
+    set_receivers(u64::MAX, false);
     crate::session::forget_all();
     let old = CURRENT.get();
     CURRENT.set(None);

@@ -85,8 +85,8 @@ mod tests {
         std::thread::scope(|scope| {
             (1..4).for_each(|thread| drop(scope.spawn(move || writes(thread))));
             while seen < 600_000 {
-                seen = mailbox.take(seen, |[who, square, product], is_whole| {
-                    let (thread, i) = (who >> 32, who & 0xffff_ffff);
+                seen = mailbox.take(seen, |[thread_and_i, square, product], is_whole| {
+                    let (thread, i) = (thread_and_i >> 32, thread_and_i & 0xffff_ffff);
                     whole += u64::from(is_whole);
                     assert!(
                         !is_whole || (square == i * i && product == thread * i),

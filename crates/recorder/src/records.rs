@@ -10,7 +10,7 @@ use format::record::{
     are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS, STILL_OUT,
 };
 
-use crate::current::{current, is_on, takers, BLACK_BOX};
+use crate::current::{current, is_on, receivers, BLACK_BOX};
 use crate::twice::{LONG_NS, WORDS};
 use crate::{session, thread};
 
@@ -21,12 +21,12 @@ pub type Attribute<'a> = (ring::Name, Value<'a>);
 /// Async-signal-safe. Cost: a few ns; see `ring::Writer::append`.
 #[inline]
 pub fn append(record: &[u64], now_ns: u64) {
-    let takers = takers();
-    if takers & BLACK_BOX != 0 {
+    let receivers = receivers();
+    if receivers & BLACK_BOX != 0 {
         thread::append(record, now_ns);
     }
-    if takers & !BLACK_BOX != 0 {
-        session::offer(takers, record);
+    if receivers & !BLACK_BOX != 0 {
+        session::offer(receivers, record);
     }
 }
 

@@ -92,12 +92,12 @@ extern "C" fn on_signal(_: i32) {
 }
 
 /// Signals to one thread, each sent when the one before was handled, up to a number.
-struct Storm(std::thread::JoinHandle<()>);
+struct Burst(std::thread::JoinHandle<()>);
 
-impl Storm {
+impl Burst {
     /// Sends to the calling thread, and to that alone: the kernel gives most signals of a timer,
     /// which go to any thread, to the process's first thread, which only waits for its tests.
-    fn begin(signals: u64) -> Storm {
+    fn begin(signals: u64) -> Burst {
         // SAFETY: a handler that only records, installed by plain calls.
         let target = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -106,7 +106,7 @@ impl Storm {
             libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut());
             libc::pthread_self()
         };
-        Storm(std::thread::spawn(move || {
+        Burst(std::thread::spawn(move || {
             for sent in 0..signals {
                 // SAFETY: the thread lives: it waits for this one at its end.
                 unsafe { libc::pthread_kill(target, libc::SIGALRM) };
@@ -189,7 +189,7 @@ fn records_from_signal_handlers() {
     let (signal, busy) = (name("from a signal"), name("interrupted"));
     SIGNAL_NAME.store(u64::from(signal), Ordering::Relaxed);
     let mut many = 0u64;
-    let storm = Storm::begin(SIGNALS);
+    let burst = Burst::begin(SIGNALS);
     let mut signals = 0;
     while signals < SIGNALS {
         // So many until the next signal is there: if signals come late, the records do not fill the
@@ -201,7 +201,7 @@ fn records_from_signal_handlers() {
         }
         signals = FROM_SIGNALS.load(Ordering::Relaxed);
     }
-    storm.0.join().expect("no panic");
+    burst.0.join().expect("no panic");
     let overwritten = region.overwritten();
     assert_eq!(overwritten, 0, "the box is large enough for this test ({many} records)");
     assert_eq!(in_the_box(region, busy).0, many);

@@ -137,11 +137,11 @@ fn a_block_is_taken_back_or_its_owner_goes_on() {
         let region = Region::for_model(2, 1);
         let mut first = writer(region, 1);
         append(&mut first, 1, 0);
-        let taker = thread::spawn(move || {
+        let consumer = thread::spawn(move || {
             region.take_back(0, 1);
         });
         append(&mut first, 1, 1);
-        taker.join().expect("no panic");
+        consumer.join().expect("no panic");
         assert_eq!(copy(region), [(1, 0), (1, 1)]);
         append(&mut first, 1, 2);
         assert_eq!(copy(region), [(1, 0), (1, 1), (1, 2)]);

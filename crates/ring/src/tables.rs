@@ -145,9 +145,9 @@ impl Tables {
         bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
         bytes[4..4 + text.len()].copy_from_slice(text.as_bytes());
         let first = layout.names + at / 8;
-        for (slot, piece) in self.region.words()[first..].iter().zip(bytes.chunks_exact(8)) {
+        for (slot, part) in self.region.words()[first..].iter().zip(bytes.chunks_exact(8)) {
             let mut word = [0; 8];
-            word.copy_from_slice(piece);
+            word.copy_from_slice(part);
             slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
         self.region.header(word::NAME_BYTES).store((at + total) as u64, Ordering::Release);

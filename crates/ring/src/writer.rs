@@ -231,8 +231,8 @@ impl Writer {
     fn adopt(&mut self, index: usize, head: Head) {
         let before = self.region.records_in(index, head.used());
         self.own(index, head, before);
-        let who = pack_pair(self.tid, self.serial);
-        self.store(&[header(Kind::Thread, MARK_WORDS, 0, 0), who, self.seq]);
+        let pair = pack_pair(self.tid, self.serial);
+        self.store(&[header(Kind::Thread, MARK_WORDS, 0, 0), pair, self.seq]);
     }
 
     fn own(&mut self, index: usize, head: Head, records: u64) {

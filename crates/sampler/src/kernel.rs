@@ -171,7 +171,7 @@ impl<S> Proc for Kernel<S> {
             return;
         }
         if let Some(open) = ours::open_in_all().or_else(count) {
-            ours::look_around(open);
+            ours::check_room(open);
         }
     }
 

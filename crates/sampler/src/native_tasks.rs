@@ -18,7 +18,7 @@ use recorder::OpenRequest;
 use samplers::native_tasks::{cell_of, read, take, Woken};
 
 use crate::policy::task_due::{due, Due};
-use crate::threads::thread_sampler::Looker;
+use crate::threads::thread_sampler::ThreadSampler;
 use crate::world::{Clock, Proc, Sink, ThreadFiles};
 
 /// Requests that are asked in one pass.
@@ -48,14 +48,14 @@ pub(crate) struct NativeTasks {
 impl NativeTasks {
     /// Samples those of `open` that are in `urgent` (by index) and have a cell, at `most` of them
     /// as soon as they move; `poor`: one of them is read. Returns the number of records written.
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
         world: &(impl Clock + Proc + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         (open, urgent): (&[OpenRequest], &[usize]),
         (most, poor): (usize, bool),
     ) -> u64 {
-        let mut written = self.record_wakers(world, looker);
+        let mut written = self.record_wakers(world, thread_sampler);
         let late = urgent.iter().filter_map(|i| open.get(*i));
         let late = late.filter_map(|r| Some((r.id, cell_of(r.task)?)));
         let mut late: Vec<(u64, u64, u64)> = late
@@ -85,7 +85,7 @@ impl NativeTasks {
                 Due::Repeat => written += self.record(world, id, now),
                 Due::Follow if left > 0 => {
                     left -= 1;
-                    written += self.read(world, looker, (id, cell), now);
+                    written += self.read(world, thread_sampler, (id, cell), now);
                 }
                 Due::Follow => (),
             }
@@ -97,7 +97,7 @@ impl NativeTasks {
     fn read(
         &mut self,
         world: &(impl Clock + Proc + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         (id, cell): (u64, u64),
         now: u64,
     ) -> u64 {
@@ -109,7 +109,12 @@ impl NativeTasks {
                 .awaits
                 .iter()
                 .map(|(at, bytes)| {
-                    looker.native.copied(world.recorder(), world.memory(), (*at, now), bytes)
+                    thread_sampler.native.copied(
+                        world.recorder(),
+                        world.memory(),
+                        (*at, now),
+                        bytes,
+                    )
                 })
                 .collect();
         }
@@ -135,7 +140,7 @@ impl NativeTasks {
     fn record_wakers(
         &mut self,
         world: &(impl Clock + Proc + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
     ) -> u64 {
         let mut woken = std::mem::take(&mut self.woken);
         take(&mut woken);
@@ -147,7 +152,7 @@ impl NativeTasks {
             self.wakers += 1;
             let waker = WAKER | self.wakers;
             let (recorder, at) = (world.recorder(), (one.at, now));
-            let stack = looker.native.copied(recorder, world.memory(), at, &one.stack);
+            let stack = thread_sampler.native.copied(recorder, world.memory(), at, &one.stack);
             let by = Await {
                 kind: AwaitKind::Running,
                 how: HolderSource::Woke,

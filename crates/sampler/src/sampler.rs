@@ -31,7 +31,7 @@ use recorder::OpenRequest;
 use samplers::python_stacks::{PyThread, PythonStacks};
 
 use crate::native_tasks::NativeTasks;
-use crate::policy::budget::{Budget, Look, Need, Width};
+use crate::policy::budget::{Budget, Need, PaidBy, Width};
 use crate::policy::choice::{choose, Random};
 use crate::policy::order::Order;
 use crate::policy::overdue::{is_near_its_limit, is_overdue};
@@ -43,7 +43,7 @@ use crate::settings::Settings;
 use crate::switches::Switching;
 use crate::tasks::Suspensions;
 use crate::threads::native::Native;
-use crate::threads::thread_sampler::Looker;
+use crate::threads::thread_sampler::ThreadSampler;
 use crate::under_gil::UnderGil;
 use crate::vitals::Pulse;
 use crate::world::{Sink, World};
@@ -57,7 +57,7 @@ const TURN_NS: u64 = 150_000;
 pub struct Sampler<W: World> {
     world: W,
     settings: Settings,
-    looker: Looker<W::Files>,
+    thread_sampler: ThreadSampler<W::Files>,
     switching: Switching<W::Switches>,
     tracks: Tracks,
     python: Vec<PyThread>,
@@ -72,7 +72,7 @@ pub struct Sampler<W: World> {
     budget: Budget,
     width: Width,
     /// What pays for the pass at hand, and the CPU time before it.
-    look: Look,
+    paid_by: PaidBy,
     cpu_before_ns: u64,
     /// CPU time of this thread that is reported already.
     booked_ns: u64,
@@ -120,7 +120,7 @@ impl<W: World> Sampler<W> {
         let pulse = Pulse::new(&world, tid);
         Sampler {
             settings,
-            looker: Looker::new(world.recorder(), stacks, under_gil.clone(), native),
+            thread_sampler: ThreadSampler::new(world.recorder(), stacks, under_gil.clone(), native),
             switching,
             tracks: Tracks::default(),
             python: Vec::new(),
@@ -132,7 +132,7 @@ impl<W: World> Sampler<W> {
             newest: None,
             budget: Budget::new(settings.budget_percent, now),
             width: Width::default(),
-            look: Look::No,
+            paid_by: PaidBy::Nothing,
             cpu_before_ns: 0,
             booked_ns: 0,
             schedule: Schedule::new(now),
@@ -212,14 +212,14 @@ impl<W: World> Sampler<W> {
             self.give_way();
         }
         self.follow_work(now);
-        self.look = self.budget.may_look(self.need, now);
-        self.width.follow(self.look, &self.budget, self.settings.period_ns);
-        if self.look != Look::No {
-            self.look_at_threads(now, self.look == Look::Trickled);
+        self.paid_by = self.budget.may_sample(self.need, now);
+        self.width.follow(self.paid_by, &self.budget, self.settings.period_ns);
+        if self.paid_by != PaidBy::Nothing {
+            self.sample_threads(now, self.paid_by == PaidBy::Trickle);
         } else {
             // While no request is slow, later passes sample the same at random.
             self.world.lose(losses::PASSES_SKIPPED, u64::from(self.need == Need::Slow));
-            self.looker.native.rest();
+            self.thread_sampler.native.rest();
         }
         if self.pulse.is_due(now) {
             self.pulse.read(&self.world, now);
@@ -230,9 +230,9 @@ impl<W: World> Sampler<W> {
     /// The pass is over, with all that was done on its behalf: it is paid.
     pub fn end_pass(&mut self) {
         let recorder = self.world.recorder();
-        let by_others_ns = self.looker.native.settle(recorder) + self.under_gil.unpaid_ns();
+        let by_others_ns = self.thread_sampler.native.settle(recorder) + self.under_gil.unpaid_ns();
         let spent = self.book(by_others_ns);
-        self.budget.spend(spent, self.world.now_ns(), self.look);
+        self.budget.spend(spent, self.world.now_ns(), self.paid_by);
         let figures = self.world.figures();
         figures.passes.fetch_add(1, Ordering::Relaxed);
         let pass_ns = self.booked_ns.saturating_sub(self.cpu_before_ns) + by_others_ns;
@@ -264,7 +264,7 @@ impl<W: World> Sampler<W> {
     fn mind_descriptors(&mut self) {
         self.world.note_descriptors(|| None);
         if self.world.is_tight() {
-            self.looker.files.give_back();
+            self.thread_sampler.files.give_back();
             self.pulse.give_back();
         }
     }
@@ -321,19 +321,20 @@ impl<W: World> Sampler<W> {
 
     fn unknown_thread(&self) -> bool {
         let known = |tid: &u32| self.tracks.get(*tid).is_some_and(|t| t.python.is_some());
-        self.looker.stacks.is_some() && !self.urgent.iter().all(known)
+        self.thread_sampler.stacks.is_some() && !self.urgent.iter().all(known)
     }
 
     fn list_is_due(&mut self, now: u64) -> bool {
-        let (tracks, switching, looker) = (&self.tracks, &self.switching, &self.looker);
-        let newest = || looker.stacks.as_ref().and_then(PythonStacks::newest_thread);
+        let (tracks, switching, thread_sampler) =
+            (&self.tracks, &self.switching, &self.thread_sampler);
+        let newest = || thread_sampler.stacks.as_ref().and_then(PythonStacks::newest_thread);
         let is_old = || tracks.stale || switching.may_know_more() || self.newest != newest();
         self.list.is_due(now, switching.records(), is_old)
     }
 
     fn list_threads(&mut self, now: u64) {
         let cpu_before = self.world.thread_cpu_ns();
-        self.newest = self.looker.stacks.as_ref().and_then(PythonStacks::newest_thread);
+        self.newest = self.thread_sampler.stacks.as_ref().and_then(PythonStacks::newest_thread);
         let grew = self.read_list();
         let cost_ns = self.world.thread_cpu_ns().saturating_sub(cpu_before);
         self.list.read(now, cost_ns, self.settings.budget_percent, grew);
@@ -344,7 +345,7 @@ impl<W: World> Sampler<W> {
     fn read_list(&mut self) -> Option<bool> {
         self.world.list(&mut self.alive).ok()?;
         let mut torn = false;
-        if let Some(stacks) = &mut self.looker.stacks {
+        if let Some(stacks) = &mut self.thread_sampler.stacks {
             // A torn list leaves the one before in use: its threads are checked again when they are
             // sampled.
             let mut fresh = Vec::with_capacity(self.python.len() + 8);
@@ -355,29 +356,29 @@ impl<W: World> Sampler<W> {
         }
         let grew = self.tracks.refresh(&self.alive, &self.python, &self.own);
         let tracks = &self.tracks;
-        self.looker.files.retain(|tid| tracks.contains(tid));
+        self.thread_sampler.files.retain(|tid| tracks.contains(tid));
         self.switching.listed(|tid| tracks.contains(tid));
         Some(grew || torn)
     }
 
     /// `poor`: the bucket is low, and the trickle pays for it.
-    fn look_at_threads(&mut self, now: u64, poor: bool) {
+    fn sample_threads(&mut self, now: u64, poor: bool) {
         let exact = self.switching.records();
         self.find_rest(now, exact);
         let low = self.budget.is_low();
-        let narrow = low || self.look == Look::Trickled;
+        let narrow = low || self.paid_by == PaidBy::Trickle;
         self.tracks.due(&self.urgent, now, (exact, low), &mut self.due);
         let threads = self.settings.threads;
         let few = self.width.threads();
         let beside = |urgent: usize| if narrow { threads.min(urgent + few) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
-        self.looker.begin_pass(now);
-        self.switching.record_waker_stacks(&self.world, &mut self.looker.native, now);
-        if self.looker.stacks.is_none() {
+        self.thread_sampler.begin_pass(now);
+        self.switching.record_waker_stacks(&self.world, &mut self.thread_sampler.native, now);
+        if self.thread_sampler.stacks.is_none() {
             self.under_gil.want(&self.urgent, &self.chosen);
         }
-        self.look_at_chosen(now, exact);
+        self.sample_chosen(now, exact);
         let waits = |tid: &u32| {
             let last = self.tracks.get(*tid).and_then(|track| track.last);
             last.is_some_and(|sample| sample.wait == WaitKind::Futex)
@@ -385,12 +386,13 @@ impl<W: World> Sampler<W> {
         let waiting = self.urgent.iter().chain(self.order.seen()).copied().filter(waits);
         self.switching.follow(&self.world, &self.tracks, waiting, now);
         // Behind the threads: a task that moved since its thread was seen running says so itself.
-        let (world, looker) = (&self.world, &mut self.looker);
-        let seen = self.suspensions.look(world, looker, &self.open, &self.overdue, most, poor);
+        let (world, thread_sampler) = (&self.world, &mut self.thread_sampler);
+        let seen =
+            self.suspensions.sample(world, thread_sampler, &self.open, &self.overdue, most, poor);
         let requests = (&self.open[..], &self.overdue[..]);
-        let native = self.native_tasks.look(world, looker, requests, (most, poor));
+        let native = self.native_tasks.sample(world, thread_sampler, requests, (most, poor));
         self.world.figures().samples.fetch_add(seen + native, Ordering::Relaxed);
-        self.looker.count_torn();
+        self.thread_sampler.count_torn();
     }
 
     /// Threads that may have something new. Where no switch records show which threads ran, some
@@ -409,7 +411,7 @@ impl<W: World> Sampler<W> {
 
     /// Samples the chosen urgent threads and, right behind each, the threads in its way; then the
     /// others.
-    fn look_at_chosen(&mut self, now: u64, exact: bool) {
+    fn sample_chosen(&mut self, now: u64, exact: bool) {
         let threads = self.settings.threads;
         let urgent = (&self.urgent[..], &self.due[..]);
         let wakers = self.switching.wakers(now).filter(|_| !urgent.0.is_empty());
@@ -418,7 +420,7 @@ impl<W: World> Sampler<W> {
             if !turn.close {
                 self.give_way();
             }
-            if let Some(sample) = self.look(turn.tid, turn.close, exact) {
+            if let Some(sample) = self.sample(turn.tid, turn.close, exact) {
                 self.gil_wanted |= sample.wait == WaitKind::Gil;
                 self.order.sampled(&sample);
             }
@@ -428,9 +430,9 @@ impl<W: World> Sampler<W> {
         }
     }
 
-    fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
+    fn sample(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
         let (world, tracks) = (&self.world, &mut self.tracks);
-        let sample = self.looker.look(world, tracks, &self.python, tid, close, exact)?;
+        let sample = self.thread_sampler.sample(world, tracks, &self.python, tid, close, exact)?;
         record(world, &sample);
         Some(sample)
     }

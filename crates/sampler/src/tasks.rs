@@ -27,7 +27,7 @@ use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
 use crate::policy::task_due::{due, Due, AROUND_NS, FOLLOW_AGAIN_NS, MOST_AROUND, MOST_FOLLOWED};
-use crate::threads::thread_sampler::Looker;
+use crate::threads::thread_sampler::ThreadSampler;
 use crate::world::{Clock, Sink, ThreadFiles};
 
 /// While the bucket is low, samples of tasks take this part of the time: with the default budget
@@ -75,12 +75,12 @@ pub fn set_asyncio_tasks(address: usize) {
 /// Where the tasks of a request were, and when that was last recorded.
 struct Seen {
     seen_ns: u64,
-    stood: Vec<Stood>,
+    followed: Vec<Followed>,
 }
 
 /// A task as it was when it was followed, and what a record says of it. Its frames are in `stack`
 /// only.
-struct Stood {
+struct Followed {
     followed_ns: u64,
     one: Suspended,
     stack: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Suspensions {
     /// where they were.
     around_from_ns: u64,
     around: usize,
-    stood_around: HashMap<usize, Stood>,
+    followed_around: HashMap<usize, Followed>,
 }
 
 /// A task that is in the way, and how that is known. 0: none.
@@ -129,10 +129,10 @@ impl Suspensions {
     /// Samples those of `open` that are in `urgent` (by index) and have a task, at `most` of them
     /// as soon as they move; `poor`: one of them is followed. Returns the number of records
     /// written.
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         urgent: &[usize],
         most: usize,
@@ -145,7 +145,7 @@ impl Suspensions {
             .collect();
         if late.is_empty() {
             self.seen.clear();
-            self.stood_around.clear();
+            self.followed_around.clear();
             return 0;
         }
         let count = late.len() as u64;
@@ -164,11 +164,16 @@ impl Suspensions {
         };
         let (mut written, mut took_ns) = (0, 0);
         for (place, (_, request)) in late.into_iter().enumerate() {
-            match self.what_is_due(looker, world.now_ns(), (request.id, count), place < most) {
-                Due::Repeat => written += self.repeat(world, looker, open, &request),
+            match self.what_is_due(
+                thread_sampler,
+                world.now_ns(),
+                (request.id, count),
+                place < most,
+            ) {
+                Due::Repeat => written += self.repeat(world, thread_sampler, open, &request),
                 Due::Follow if left > 0 => {
                     let began_ns = world.thread_cpu_ns();
-                    let (tasks, records) = self.follow(world, looker, open, &request);
+                    let (tasks, records) = self.follow(world, thread_sampler, open, &request);
                     took_ns += world.thread_cpu_ns().saturating_sub(began_ns);
                     written += records;
                     left = left.saturating_sub(tasks.max(1));
@@ -186,16 +191,16 @@ impl Suspensions {
     /// `count`: of requests that are late. `often`: whether one task moved is asked at any time.
     fn what_is_due(
         &self,
-        looker: &Looker<impl ThreadFiles>,
+        thread_sampler: &ThreadSampler<impl ThreadFiles>,
         now: u64,
         (request, count): (u64, u64),
         often: bool,
     ) -> Due {
         let Some(seen) = self.seen.get(&request) else { return Due::Follow };
-        let Some(stacks) = &looker.stacks else { return Due::No };
-        let found = (seen.stood.len() as u64, now.saturating_sub(seen.seen_ns));
-        let moved = || seen.stood.iter().any(|stood| stacks.has_moved(stood.one.mark));
-        let still = || seen.stood.iter().all(|stood| stood.is_still(looker, now));
+        let Some(stacks) = &thread_sampler.stacks else { return Due::No };
+        let found = (seen.followed.len() as u64, now.saturating_sub(seen.seen_ns));
+        let moved = || seen.followed.iter().any(|followed| stacks.has_moved(followed.one.mark));
+        let still = || seen.followed.iter().all(|followed| followed.is_still(thread_sampler, now));
         due(found, (count, often), moved, still)
     }
 
@@ -203,13 +208,13 @@ impl Suspensions {
     fn repeat(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> u64 {
         let Some(mut seen) = self.seen.remove(&request.id) else { return 0 };
         seen.seen_ns = world.now_ns();
-        let written = self.write(world, looker, open, request, &seen);
+        let written = self.write(world, thread_sampler, open, request, &seen);
         self.seen.insert(request.id, seen);
         written
     }
@@ -218,23 +223,23 @@ impl Suspensions {
     fn follow(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> (usize, u64) {
-        let Some(stacks) = &mut looker.stacks else { return (0, 0) };
+        let Some(stacks) = &mut thread_sampler.stacks else { return (0, 0) };
         let now = world.now_ns();
         let mut found = std::mem::take(&mut self.found);
         let most = if self.poor { CHAINS_POOR } else { CHAINS };
         if stacks.suspended(request.task as usize, most, &mut found).is_err() {
             found.clear();
         }
-        let stood = found.drain(..).map(|one| Stood::of(looker, one, now)).collect();
+        let followed = found.drain(..).map(|one| Followed::of(thread_sampler, one, now)).collect();
         self.found = found;
         // Also one whose task is gone, or it would be the first to be sampled each pass.
-        let seen = Seen { seen_ns: now, stood };
-        let written = self.write(world, looker, open, request, &seen);
-        let tasks = seen.stood.len();
+        let seen = Seen { seen_ns: now, followed };
+        let written = self.write(world, thread_sampler, open, request, &seen);
+        let tasks = seen.followed.len();
         self.seen.insert(request.id, seen);
         (tasks, written)
     }
@@ -243,23 +248,24 @@ impl Suspensions {
     fn write(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
         seen: &Seen,
     ) -> u64 {
         let now = seen.seen_ns;
         let (mut written, mut unheld) = (0, false);
-        for stood in &seen.stood {
-            let holder = self.find_holder(world, looker, open, (request, &stood.one), now);
-            append(world, request.id, stood, holder, now);
+        for followed in &seen.followed {
+            let holder =
+                self.find_holder(world, thread_sampler, open, (request, &followed.one), now);
+            append(world, request.id, followed, holder, now);
             written += 1;
-            let one = &stood.one;
+            let one = &followed.one;
             unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
         }
         if unheld && !self.poor && now >= self.around_from_ns {
             let began_ns = world.thread_cpu_ns();
-            written += self.look_around(world, looker, open, now);
+            written += self.sample_others(world, thread_sampler, open, now);
             let took_ns = world.thread_cpu_ns().saturating_sub(began_ns);
             self.around_from_ns = now + AROUND_NS.max(took_ns.saturating_mul(AROUND_PART));
         }
@@ -267,15 +273,16 @@ impl Suspensions {
     }
 
     /// Samples the next few tasks that work for no open request.
-    fn look_around(
+    fn sample_others(
         &mut self,
         sink: &impl Sink,
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         now: u64,
     ) -> u64 {
         self.tasks.clear();
-        let (set, Some(stacks)) = (TASKS.load(Ordering::Relaxed), &mut looker.stacks) else {
+        let (set, Some(stacks)) = (TASKS.load(Ordering::Relaxed), &mut thread_sampler.stacks)
+        else {
             return 0;
         };
         if set == 0 {
@@ -284,23 +291,24 @@ impl Suspensions {
         stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
         self.tasks.retain(|task| open.iter().all(|r| r.task as usize != *task));
         let (count, mut written, mut found) = (self.tasks.len(), 0, Vec::new());
-        self.stood_around.retain(|_, stood| stood.is_fresh(now));
+        self.followed_around.retain(|_, followed| followed.is_fresh(now));
         for step in 0..count.min(MOST_AROUND) {
             let task = self.tasks[(self.around + step) % count];
-            let mut stood = self.stood_around.remove(&task).filter(|s| s.is_still(looker, now));
-            if let (None, Some(stacks)) = (&stood, &mut looker.stacks) {
+            let mut followed =
+                self.followed_around.remove(&task).filter(|s| s.is_still(thread_sampler, now));
+            if let (None, Some(stacks)) = (&followed, &mut thread_sampler.stacks) {
                 if stacks.suspended(task, 1, &mut found).is_ok() {
                     // One that awaits a request's task (a connection's) works for that.
                     let works = |one: &Suspended| open.iter().any(|r| r.task as usize == one.task);
                     let one = found.pop().filter(|one| !works(one));
                     let one = one.map(|one| Suspended { task, ..one });
-                    stood = one.map(|one| Stood::of(looker, one, now));
+                    followed = one.map(|one| Followed::of(thread_sampler, one, now));
                 }
             }
-            if let Some(stood) = stood {
-                append(sink, 0, &stood, NOBODY, now);
+            if let Some(followed) = followed {
+                append(sink, 0, &followed, NOBODY, now);
                 written += 1;
-                self.stood_around.insert(task, stood);
+                self.followed_around.insert(task, followed);
             }
         }
         self.around = self.around.wrapping_add(MOST_AROUND);
@@ -347,13 +355,13 @@ impl Suspensions {
     fn find_holder(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker<impl ThreadFiles>,
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
         open: &[OpenRequest],
         (request, waiter): (&OpenRequest, &Suspended),
         now: u64,
     ) -> Holder {
         let ends = !waiter.ended_by.is_empty() && waiter.fd.is_none();
-        let (true, Some(stacks)) = (ends, &mut looker.stacks) else { return NOBODY };
+        let (true, Some(stacks)) = (ends, &mut thread_sampler.stacks) else { return NOBODY };
         self.asked.retain(|(_, asked_ns, _)| now.saturating_sub(*asked_ns) < ASK_HOLDER_NS);
         if let Some((_, _, holder)) = self.asked.iter().find(|(lock, ..)| *lock == waiter.lock) {
             return *holder;
@@ -400,24 +408,29 @@ impl Suspensions {
                 // Under the holder's address, though its innermost await may be in a task that it
                 // awaits.
                 let one = Suspended { task: holder.task, ..one };
-                append(world, 0, &Stood::of(looker, one, now), NOBODY, now);
+                append(world, 0, &Followed::of(thread_sampler, one, now), NOBODY, now);
             }
         }
         holder
     }
 }
 
-impl Stood {
-    fn of(looker: &mut Looker<impl ThreadFiles>, mut one: Suspended, now: u64) -> Stood {
+impl Followed {
+    fn of(
+        thread_sampler: &mut ThreadSampler<impl ThreadFiles>,
+        mut one: Suspended,
+        now: u64,
+    ) -> Followed {
         let frames = std::mem::take(&mut one.frames);
-        let stack = if frames.is_empty() { 0 } else { looker.stack_of(&frames) };
+        let stack = if frames.is_empty() { 0 } else { thread_sampler.stack_of(&frames) };
         let peer = match one.fd {
             Some(UNKNOWN_PEER) => Some("a peer".to_owned()),
             Some(fd) => sys::fds::describe(fd).filter(|i| is_socket(i.kind)).map(|info| info.text),
             None => None,
         };
-        let target = peer.map_or(0, |text| TARGET_IS_NAME | u64::from(looker.target(&text)));
-        Stood { followed_ns: now, one, stack, target }
+        let target =
+            peer.map_or(0, |text| TARGET_IS_NAME | u64::from(thread_sampler.target(&text)));
+        Followed { followed_ns: now, one, stack, target }
     }
 
     fn is_fresh(&self, now: u64) -> bool {
@@ -425,16 +438,16 @@ impl Stood {
     }
 
     /// Whether it is still there, as far as three guarded reads show.
-    fn is_still(&self, looker: &Looker<impl ThreadFiles>, now: u64) -> bool {
+    fn is_still(&self, thread_sampler: &ThreadSampler<impl ThreadFiles>, now: u64) -> bool {
         let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
         self.one.kind != AwaitKind::Running
             && self.is_fresh(now)
-            && !looker.stacks.as_ref().is_none_or(moved)
+            && !thread_sampler.stacks.as_ref().is_none_or(moved)
     }
 }
 
-fn append(sink: &impl Sink, request: u64, stood: &Stood, holder: Holder, now: u64) {
-    let Stood { one, stack, target, .. } = stood;
+fn append(sink: &impl Sink, request: u64, followed: &Followed, holder: Holder, now: u64) {
+    let Followed { one, stack, target, .. } = followed;
     let record = Await {
         t_ns: now,
         request,

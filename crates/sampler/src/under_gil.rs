@@ -3,8 +3,8 @@
 //!
 //! How it works: `samplers::python_stacks` knows CPython 3.9 to 3.15 and refuses the rest. There a
 //! thread of the program's own language, which its binding starts, comes ten times a second and
-//! asks here which threads to sample (`Look::begin`); it walks those threads' frames and hands them
-//! in. The sampler never waits for it, nor for the GIL: in its own samples it takes what was handed
+//! asks here which threads to sample (`Round::begin`); it walks their frames and hands them in. The
+//! sampler never waits for it, nor for the GIL: in its own samples it takes what was handed
 //! in, if that is still valid.
 //!
 //! ```text

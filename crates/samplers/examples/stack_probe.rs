@@ -2,8 +2,8 @@
 //! load with ctypes (which releases the GIL for every call).
 //!
 //! How it works: one reader behind a mutex; answers are written as text, one frame a line. A
-//! *flood* (`storm` in names) is a native thread that samples every thread as fast as it can until
-//! it is stopped. What it promises: nothing beyond the tests. What is missing on purpose:
+//! *flood* (`changing` in names) is a native thread that samples every thread as fast as it can
+//! until it is stopped. What it promises: nothing beyond the tests. What is missing on purpose:
 //! everything else.
 
 #[path = "probe/moving.rs"]
@@ -22,8 +22,8 @@ use std::time::Instant;
 use sys::mem::Reader;
 
 static READER: Mutex<Option<PythonStacks>> = Mutex::new(None);
-static STORM: Mutex<Option<JoinHandle<[u64; 4]>>> = Mutex::new(None);
-/// Written by `probe_storm_stop`, read by the flood; nothing else depends on it, so Relaxed.
+static CHANGING: Mutex<Option<JoinHandle<[u64; 4]>>> = Mutex::new(None);
+/// Written by `probe_changing_stop`, read by the flood; nothing else depends on it, so Relaxed.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 fn reader() -> MutexGuard<'static, Option<PythonStacks>> {
@@ -263,7 +263,7 @@ fn pass(
     read
 }
 
-fn storm() -> [u64; 4] {
+fn changing() -> [u64; 4] {
     let (mut threads, mut frames) = (Vec::new(), Vec::new());
     let mut sums = [0u64; 4];
     let mut edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,7 +290,7 @@ pub extern "C" fn probe_task_table() -> usize {
 
 /// Follows every task of a set of weak references (asyncio's own), until the flood is stopped;
 /// returns numbers of chains, frames, torn reads, holders.
-fn await_storm(set: usize) -> [u64; 4] {
+fn awaits_changing(set: usize) -> [u64; 4] {
     let (mut tasks, mut found) = (Vec::new(), Vec::new());
     let mut sums = [0u64; 4];
     while !STOP.load(Ordering::Relaxed) {
@@ -370,13 +370,13 @@ pub extern "C" fn probe_time_running(tid: u32, by_loop: usize, kind: usize, time
     task << 32 | stack
 }
 
-/// Wrong names found in `running_storm`.
+/// Wrong names found in `running_changing`.
 static WRONG: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Finds the running task of every thread, until the flood is stopped. Tasks named `FUNCTION
 /// NUMBER` run that function, and write their number, one more than the last, to `number` when they
 /// begin. Returns numbers of stacks read, tasks found, tasks of such a name, stacks torn.
-fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
+fn running_changing(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
     let (mut threads, mut frames, mut sums) = (Vec::new(), Vec::new(), [0u64; 4]);
     let mut wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);
     while !STOP.load(Ordering::Relaxed) {
@@ -405,22 +405,22 @@ fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
     sums
 }
 
-/// Starts the flood of running tasks, as `await_storm`.
+/// Starts the flood of running tasks, as `awaits_changing`.
 ///
 /// # Safety
 /// `number` stays valid until the flood is stopped.
 #[no_mangle]
-pub unsafe extern "C" fn probe_running_storm_start(
+pub unsafe extern "C" fn probe_running_changing_start(
     by_loop: usize,
     kind: usize,
     number: *const u64,
 ) {
     STOP.store(false, Ordering::Relaxed);
-    // SAFETY: the caller's promise, kept by tests/python/running_storm.py; eight bytes, aligned.
+    // SAFETY: the caller's promise, kept by tests/python/running_changing.py; eight bytes, aligned.
     let number: &'static AtomicU64 = unsafe { &*number.cast() };
-    let run = move || running_storm(RunningTasks { by_loop, kind }, number);
-    let started = std::thread::Builder::new().name("storm".into()).spawn(run);
-    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+    let run = move || running_changing(RunningTasks { by_loop, kind }, number);
+    let started = std::thread::Builder::new().name("changing".into()).spawn(run);
+    *CHANGING.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
 /// Writes what was wrong in the flood of running tasks, a line each.
@@ -432,11 +432,11 @@ pub extern "C" fn probe_wrong(out: *mut c_char, capacity: usize) -> c_int {
 
 /// Starts the flood over the tasks of a set.
 #[no_mangle]
-pub extern "C" fn probe_await_storm_start(set: usize) {
+pub extern "C" fn probe_awaits_changing_start(set: usize) {
     STOP.store(false, Ordering::Relaxed);
-    let run = move || await_storm(set);
-    let started = std::thread::Builder::new().name("storm".into()).spawn(run);
-    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+    let run = move || awaits_changing(set);
+    let started = std::thread::Builder::new().name("changing".into()).spawn(run);
+    *CHANGING.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
 /// Writes the await of a task: for each chain "kind timeout_ms fd lock task", then its frames by
@@ -527,19 +527,19 @@ pub extern "C" fn probe_task_with_item(task: usize, set: usize) -> usize {
 
 /// Starts the flood.
 #[no_mangle]
-pub extern "C" fn probe_storm_start() {
+pub extern "C" fn probe_changing_start() {
     STOP.store(false, Ordering::Relaxed);
-    let started = std::thread::Builder::new().name("storm".into()).spawn(storm);
-    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+    let started = std::thread::Builder::new().name("changing".into()).spawn(changing);
+    *CHANGING.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
 /// Stops the flood; writes its totals and the reader's counters.
 #[no_mangle]
-pub extern "C" fn probe_storm_stop(out: *mut c_char, capacity: usize) -> c_int {
+pub extern "C" fn probe_changing_stop(out: *mut c_char, capacity: usize) -> c_int {
     STOP.store(true, Ordering::Relaxed);
-    let storm = STORM.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(sums) = storm.and_then(|storm| storm.join().ok()) else {
-        return answer("the storm panicked", out, capacity);
+    let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(sums) = changing.and_then(|changing| changing.join().ok()) else {
+        return answer("the changing panicked", out, capacity);
     };
     let counters = reader().as_ref().map(PythonStacks::counters).unwrap_or_default();
     let text = format!(

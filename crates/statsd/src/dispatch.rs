@@ -25,8 +25,8 @@ use crate::wire::{Sent, Wire};
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const MOST_WAIT: Duration = Duration::from_secs(5);
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const MOST_LOOK: Duration = Duration::from_millis(50);
+const FIRST_POLL: Duration = Duration::from_millis(1);
+const POLL_MAX: Duration = Duration::from_millis(50);
 /// UDP datagrams in a row, and the pause after them, ns: 1.2 million usual lines a second.
 const BURST: u32 = 32;
 const BREATH_NS: u64 = 1_000_000;
@@ -169,7 +169,7 @@ struct Dispatcher {
     at: usize,
     asked: Option<Instant>,
     wait: Duration,
-    look: Duration,
+    poll_wait: Duration,
     /// It was reported that nothing goes.
     reported: bool,
     last_said: Option<Instant>,
@@ -186,7 +186,7 @@ impl Dispatcher {
             at: 0,
             asked: None,
             wait: FIRST_WAIT,
-            look: FIRST_LOOK,
+            poll_wait: FIRST_POLL,
             reported: false,
             last_said: None,
             lost_before: 0,
@@ -276,8 +276,8 @@ impl Dispatcher {
 
     /// Waits before the next try; less if a caller asks for a try, or closing begins.
     fn pause(&mut self, full: bool, closing: bool, kicks: u64) {
-        let time = if full { self.look } else { jittered(self.wait) };
-        self.look = (self.look * 2).min(MOST_LOOK);
+        let time = if full { self.poll_wait } else { jittered(self.wait) };
+        self.poll_wait = (self.poll_wait * 2).min(POLL_MAX);
         if !full {
             self.wait = (self.wait * 2).min(MOST_WAIT);
         }
@@ -295,7 +295,7 @@ impl Dispatcher {
 
     fn sent(&mut self, number: u64) {
         let sure = self.wire.as_ref().is_some_and(|wire| !wire.is_udp());
-        (self.wait, self.look) = (FIRST_WAIT, FIRST_LOOK);
+        (self.wait, self.poll_wait) = (FIRST_WAIT, FIRST_POLL);
         let mut queue = self.core.queue();
         queue.sent(number, sure);
         let lost = queue.books().lost().lines;

@@ -326,13 +326,13 @@ fn weights(kept: &[f64], count: f64) -> Vec<(f64, Vec<f64>)> {
     // `more` of them stand for one more than the rest; they are chosen evenly over all.
     let (all, n) = (whole as u64, kept.len() as u64);
     let (each, more) = (all / n, all % n);
-    let stands_for_more = |i: u64| {
+    let weighs_more = |i: u64| {
         u128::from(i + 1) * u128::from(more) / u128::from(n)
             > u128::from(i) * u128::from(more) / u128::from(n)
     };
     let part = |want: bool| -> Vec<f64> {
         let numbered = kept.iter().zip(0u64..);
-        numbered.filter(|(_, i)| stands_for_more(*i) == want).map(|(v, _)| *v).collect()
+        numbered.filter(|(_, i)| weighs_more(*i) == want).map(|(v, _)| *v).collect()
     };
     let groups = [(each as f64, part(false)), ((each + 1) as f64, part(true))];
     groups.into_iter().filter(|group| !group.1.is_empty()).collect()

@@ -140,8 +140,8 @@ fn kept_values_stand_for_all_that_came() {
     for (kept, count) in [(7usize, 23u64), (1, 1_000_003), (1000, 1001), (64, 64), (3, 2)] {
         let all: Vec<f64> = (0..kept).map(|n| n as f64).collect();
         let groups = weights(&all, count as f64);
-        let stand: f64 = groups.iter().map(|(w, v)| w * v.len() as f64).sum();
-        assert_eq!(stand, count.max(kept as u64) as f64);
+        let weighted: f64 = groups.iter().map(|(w, v)| w * v.len() as f64).sum();
+        assert_eq!(weighted, count.max(kept as u64) as f64);
         assert_eq!(groups.iter().map(|g| g.1.len()).sum::<usize>(), kept);
     }
 }

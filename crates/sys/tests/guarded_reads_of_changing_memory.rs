@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sys::mem::{Buffer, Piece, Reader};
+use sys::mem::{Buffer, Extent, Reader};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
@@ -63,7 +63,7 @@ fn churn(region: usize, stop: &AtomicBool, changes: &AtomicU64) {
 }
 
 /// Ranges of random places and lengths within the region, and some far from it.
-fn pieces(region: usize, state: &mut u64, out: &mut Vec<Piece>) {
+fn extents(region: usize, state: &mut u64, out: &mut Vec<Extent>) {
     out.clear();
     for _ in 0..random(state) % 40 {
         let start = random(state) % (PAGES * PAGE);
@@ -74,17 +74,17 @@ fn pieces(region: usize, state: &mut u64, out: &mut Vec<Piece>) {
             2 => 1 << 62,
             _ => region + start,
         };
-        out.push(Piece { address, length });
+        out.push(Extent { address, length });
     }
 }
 
 /// How many bytes were read and checked in ranges that were whole.
-fn check(region: usize, pieces: &[Piece], bytes: &[u8]) -> usize {
+fn check(region: usize, extents: &[Extent], bytes: &[u8]) -> usize {
     let mut done = 0;
-    for piece in pieces {
-        for i in 0..piece.length {
+    for extent in extents {
+        for i in 0..extent.length {
             let Some(byte) = bytes.get(done) else { return done };
-            let page = (piece.address + i - region) / PAGE;
+            let page = (extent.address + i - region) / PAGE;
             assert!(*byte == 0 || *byte == page as u8 + 1, "{byte} in page {page}");
             done += 1;
         }
@@ -107,9 +107,9 @@ fn memory_that_comes_and_goes_is_read_or_refused() {
         // Until each kind was met often; how soon depends on the machine.
         let is_rare = || changes.load(Ordering::Relaxed) <= 100;
         while is_rare() || whole <= 10 || cut <= 10 || bytes <= 1 << 20 {
-            pieces(region, &mut state, &mut list);
-            let wanted: usize = list.iter().map(|piece| piece.length).sum();
-            let read = reader.read_pieces(&list, &mut buffer);
+            extents(region, &mut state, &mut list);
+            let wanted: usize = list.iter().map(|extent| extent.length).sum();
+            let read = reader.read_extents(&list, &mut buffer);
             assert!(read <= wanted);
             bytes += check(region, &list, &buffer[..read]);
             *(if read == wanted { &mut whole } else { &mut cut }) += 1;
@@ -125,18 +125,18 @@ fn memory_that_comes_and_goes_is_read_or_refused() {
 fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
     let words = [7u64, 11];
     let mut buffer = Buffer::new(1 << 20).expect("address space");
-    let piece = Piece { address: words.as_ptr() as usize, length: 16 };
+    let extent = Extent { address: words.as_ptr() as usize, length: 16 };
     let reader = Reader::new().expect("a process may read itself");
-    assert_eq!(reader.read_pieces(&[piece], &mut buffer), 16);
+    assert_eq!(reader.read_extents(&[extent], &mut buffer), 16);
     let parents = buffer.as_ptr() as usize;
     let mut parents_buffer = Some(buffer);
     let code = testkit::in_a_child(|| {
         // If it copied "into itself", the kernel would write into the parent.
-        let parents_is_refused = reader.word(piece.address).is_err();
+        let parents_is_refused = reader.word(extent.address).is_err();
         match Reader::new() {
             _ if !parents_is_refused => 5,
             Err(_) => 1,
-            Ok(mine) if mine.word(piece.address).ok() != Some(7) => 2,
+            Ok(mine) if mine.word(extent.address).ok() != Some(7) => 2,
             // The parent's buffer is not there: a read of it is refused, dropping it unmaps
             // nothing.
             Ok(mine) if mine.word(parents).is_ok() => 3,
@@ -151,7 +151,7 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
     let mut buffer = parents_buffer.expect("the child took a copy");
     // The parent's is as it was, and still of use.
     assert_eq!(buffer[..8], 7u64.to_ne_bytes());
-    assert_eq!(reader.read_pieces(&[piece], &mut buffer), 16);
+    assert_eq!(reader.read_extents(&[extent], &mut buffer), 16);
 }
 
 #[test]

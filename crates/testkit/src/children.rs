@@ -53,7 +53,7 @@ pub fn start_child(body: impl FnOnce() -> i32) -> i32 {
 /// The exit code of a child, minus the signal that ended it. Fails the test when the child does not
 /// end.
 pub fn wait_for_child(pid: i32) -> i32 {
-    wait_at_most(pid, LIMIT).unwrap_or_else(|stands_in| panic!("{stands_in}"))
+    wait_at_most(pid, LIMIT).unwrap_or_else(|waits_in| panic!("{waits_in}"))
 }
 
 /// As `wait_for_child`. Err: the child was killed; the text says what it waited in, and is also
@@ -72,7 +72,7 @@ pub fn wait_at_most(pid: i32, limit: Duration) -> Result<i32, String> {
             });
         }
         if begin.elapsed() > limit {
-            let text = format!("child {pid} did not end within {limit:?}; {}", stands_in(pid));
+            let text = format!("child {pid} did not end within {limit:?}; {}", waits_in(pid));
             // SAFETY: a child of ours that was not waited for: the number is still its own.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             // SAFETY: as above; it is dead now, or dies.
@@ -87,7 +87,7 @@ pub fn wait_at_most(pid: i32, limit: Duration) -> Result<i32, String> {
 }
 
 /// The system calls that a process's threads are in, and where their code lies.
-fn stands_in(pid: i32) -> String {
+fn waits_in(pid: i32) -> String {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let maps = read(format!("/proc/{pid}/maps"));
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

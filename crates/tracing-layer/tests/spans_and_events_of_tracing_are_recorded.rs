@@ -92,8 +92,8 @@ fn fields_requests_and_errors_arrive() {
         let has = |a: &(u32, Text)| a.1 == Text::Text(text.to_owned());
         capture.events.iter().find(|e| e.attributes.iter().any(has)).expect("there")
     };
-    let looked = event("looked for users");
-    assert_eq!((capture.name(looked.name), looked.request), (module_path!(), shop.id));
+    let searched = event("looked for users");
+    assert_eq!((capture.name(searched.name), searched.request), (module_path!(), shop.id));
     assert_eq!(event("outside").request, 0);
     let mixed = capture.events.iter().find(|e| capture.name(e.name) == "from.dashcam");
     assert_eq!(mixed.expect("there").request, shop.id);

@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn no_text_makes_it_panic_and_what_is_taken_reads_the_same_again() {
-        let pieces = [
+        let parts = [
             "a",
             "p99",
             "(",
@@ -318,7 +318,7 @@ mod tests {
             let mut text = String::new();
             for _ in 0..2 + state % 9 {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+                text.push_str(parts[(state >> 33) as usize % parts.len()]);
             }
             if let Ok(rules) = MetricRules::parse(&text) {
                 taken += rules.rules.len();

@@ -50,8 +50,8 @@ impl<'c> Chosen<'c> {
         let all_tids = all_tids(capture);
         for (i, request) in slow.iter().chain(&normal).enumerate() {
             let others: &[u32] = if i < limits.whole.min(slow.len()) { &all_tids } else { &[] };
-            let pieces = paths.of(request);
-            details.push(Detail::of(capture, request, pieces, others, &mut windows));
+            let slices = paths.of(request);
+            details.push(Detail::of(capture, request, slices, others, &mut windows));
         }
         let place = dots.iter().enumerate().map(|(i, (d, _))| (d.row.id, i)).collect();
         let begins = dots.iter().map(|(d, _)| d.row.begin_ns);

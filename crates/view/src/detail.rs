@@ -28,7 +28,7 @@ pub struct Detail<'c> {
     /// The request.
     pub request: Judged<'c>,
     /// Its time, exclusive.
-    pub pieces: Vec<Slice<'c>>,
+    pub slices: Vec<Slice<'c>>,
     /// Its threads: its own first, then those that it waited for, the longest wait first.
     pub lanes: Vec<u32>,
     /// Threads that it waited for without a lane.
@@ -42,7 +42,7 @@ impl<'c> Detail<'c> {
     pub fn of(
         capture: &Capture,
         request: &Judged<'c>,
-        pieces: Vec<Slice<'c>>,
+        slices: Vec<Slice<'c>>,
         others: &[u32],
         windows: &mut Windows,
     ) -> Detail<'c> {
@@ -50,21 +50,21 @@ impl<'c> Detail<'c> {
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
         // Far from the limits of an i64: later code adds to a damaged file's times.
         let to_ns = request.end_ns.saturating_add(pad_ns).min(u64::MAX >> 2);
-        let (lanes, lanes_left) = lanes(capture, request, &pieces);
+        let (lanes, lanes_left) = lanes(capture, request, &slices);
         lanes.iter().chain(others).for_each(|tid| windows.keep(*tid, from_ns, to_ns));
         let has_all_threads = !others.is_empty();
-        Detail { request: *request, pieces, lanes, lanes_left, has_all_threads }
+        Detail { request: *request, slices, lanes, lanes_left, has_all_threads }
     }
 }
 
 /// The request's own thread, those that worked for it, and those they waited for, followed from
 /// thread to thread.
-fn lanes(capture: &Capture, request: &Judged<'_>, pieces: &[Slice<'_>]) -> (Vec<u32>, usize) {
+fn lanes(capture: &Capture, request: &Judged<'_>, slices: &[Slice<'_>]) -> (Vec<u32>, usize) {
     let mut weights: HashMap<u32, u64> = HashMap::new();
-    for piece in pieces {
-        *weights.entry(piece.segment.tid).or_default() += piece.segment.ns();
-        if let Some(culprit) = piece.claim.blocker {
-            *weights.entry(culprit.tid).or_default() += piece.segment.ns();
+    for slice in slices {
+        *weights.entry(slice.segment.tid).or_default() += slice.segment.ns();
+        if let Some(culprit) = slice.claim.blocker {
+            *weights.entry(culprit.tid).or_default() += slice.segment.ns();
         }
     }
     for task in capture.tasks.iter().filter(|t| t.request == request.row.id) {

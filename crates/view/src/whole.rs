@@ -104,8 +104,8 @@ fn about(chosen: &Chosen<'_>) -> String {
 
 /// The causes in use; `cause` is an index into this list.
 fn causes(chosen: &Chosen<'_>) -> Vec<Cause> {
-    let pieces = chosen.details.iter().flat_map(|d| &d.pieces);
-    let mut all: Vec<Cause> = pieces.map(|p| p.claim.cause).collect();
+    let slices = chosen.details.iter().flat_map(|d| &d.slices);
+    let mut all: Vec<Cause> = slices.map(|p| p.claim.cause).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -151,8 +151,8 @@ fn detail(
 ) -> String {
     let cause_of = |cause: Cause| causes.binary_search(&cause).map_or(-1, |i| i as i64);
     let mut rows: Vec<[i64; 11]> = Vec::new();
-    for piece in &detail.pieces {
-        let (segment, claim) = (&piece.segment, &piece.claim);
+    for slice in &detail.slices {
+        let (segment, claim) = (&slice.segment, &slice.claim);
         let culprit = claim.blocker.map_or((0, 0, false), |by| (by.tid, by.stack, by.measured));
         rows.push([
             difference(segment.from_ns, chosen.zero_ns),
@@ -181,12 +181,12 @@ fn detail(
         "measured",
         "target",
     ];
-    let mut pieces = Object::new();
-    pieces.times("from", &column(0));
+    let mut slices = Object::new();
+    slices.times("from", &column(0));
     for (i, name) in names.into_iter().enumerate() {
-        pieces.numbers(name, &column(i + 1));
+        slices.numbers(name, &column(i + 1));
     }
-    let pieces = pieces.end();
+    let slices = slices.end();
     let lanes: Vec<i64> = detail.lanes.iter().map(|tid| tables.thread(*tid)).collect();
     let row = detail.request.row;
     let attributes = recorded.attributes.get(&row.id).unwrap_or(&row.attributes);
@@ -200,7 +200,7 @@ fn detail(
         .raw("attributes", &tables.attributes(attributes).to_string())
         .numbers("lanes", &lanes)
         .raw("lanes_left", &detail.lanes_left.to_string())
-        .raw("pieces", &pieces)
+        .raw("slices", &slices)
         .end()
 }
 

@@ -100,13 +100,13 @@ fn slow_requests_have_their_segments_threads_and_cause() {
     assert_eq!(data["members"][0], serde_json::json!([0, 1, 2]));
     assert_eq!(data["requests"]["name"].as_array().map(Vec::len), Some(203));
     let detail = &data["details"][0];
-    let whole: i64 = detail["pieces"]["length"]
+    let whole: i64 = detail["slices"]["length"]
         .as_array()
         .expect("lengths")
         .iter()
         .filter_map(Value::as_i64)
         .sum();
-    assert_eq!(whole, 500 * MS as i64, "pieces sum to the request");
+    assert_eq!(whole, 500 * MS as i64, "slices sum to the request");
     let tids: Vec<&Value> = detail["lanes"]
         .as_array()
         .expect("lanes")

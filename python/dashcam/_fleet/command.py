@@ -37,17 +37,17 @@ def main(words: list[str]) -> int:
     except ImportError as error:
         return _missing(error)
     except CaptureError as error:
-        sql.tell(f"fleet: {error}")
+        sql.say(f"fleet: {error}")
         return UNREADABLE
     except BrokenPipeError:
         # Nor may the interpreter's end print more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except (ValueError, LookupError) as error:
-        sql.tell(f"fleet: {error.args[0] if error.args else error}")
+        sql.say(f"fleet: {error.args[0] if error.args else error}")
         return USAGE
     except OSError as error:
-        sql.tell(f"fleet: {error}")
+        sql.say(f"fleet: {error}")
         return UNREADABLE
     except KeyboardInterrupt:
         return 130
@@ -154,7 +154,7 @@ def _fleet(given: argparse.Namespace) -> Any:
     fleet = _opened(given)
     atexit.register(fleet.close)
     for note in fleet.notes:
-        sql.tell(f"fleet: {note}")
+        sql.say(f"fleet: {note}")
     return fleet
 
 
@@ -206,7 +206,7 @@ def _alert(given: argparse.Namespace) -> int:
             text = json.dumps(news.json(), ensure_ascii=False) + "\n" if given.json else news.text
             wrong = alerting.run(given.alert, text)
             if wrong is not None:
-                sql.tell(f"fleet: --alert: {given.alert!r} {wrong}; it is run again the next time")
+                sql.say(f"fleet: --alert: {given.alert!r} {wrong}; it is run again the next time")
                 return UNREADABLE
         state.remember(causes, worse, fleet.now)
     return FOUND if news else FINE
@@ -225,7 +225,7 @@ def _diff(given: argparse.Namespace) -> int:
         rollout = watching.rollout(dict(given.before), dict(given.after), given.at, given.every, given.length)
         outcome = watching.watch(lambda: _opened(given), rollout, as_json=given.json, out=sys.stdout)
         if outcome is watching.Outcome.UNCOMPARED:
-            sql.tell(f"fleet: --watch: nothing was compared in {given.length}: found no service with captures or counts on both "
+            sql.say(f"fleet: --watch: nothing was compared in {given.length}: found no service with captures or counts on both "
                      "sides, wanted one; are the versions right?")
         return {watching.Outcome.FOUND: FOUND, watching.Outcome.FINE: FINE, watching.Outcome.UNCOMPARED: UNREADABLE}[outcome]
     if given.at is None:
@@ -258,7 +258,7 @@ def _sql(given: argparse.Namespace) -> int:
     known = len(fleet.notes)
     answer = fleet.sql(given.query)
     for note in fleet.notes[known:]:
-        sql.tell(f"fleet: {note}")
+        sql.say(f"fleet: {note}")
     sql.show(answer, form, sys.stdout)
     sys.stdout.flush()
     return FINE
@@ -324,12 +324,12 @@ def _print(answer: Any, as_json: bool) -> None:
 
 def _report(done: int, of: int) -> None:
     if done < of:
-        sql.tell(f"judged {done} of {of} captures")
+        sql.say(f"judged {done} of {of} captures")
 
 
 def _missing(error: ImportError) -> int:
     extra = "spark" if (error.name or "").partition(".")[0] in ("pyspark", "py4j", "grpc") else "fleet"
-    sql.tell(f"fleet: {error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[{extra}]'")
+    sql.say(f"fleet: {error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[{extra}]'")
     return USAGE
 
 

@@ -73,7 +73,7 @@ def watch(
         except (CaptureError, OSError) as error:
             if not times:
                 raise
-            sql.tell(f"fleet: {error}; asked again in {what.every_s:.0f} s")
+            sql.say(f"fleet: {error}; asked again in {what.every_s:.0f} s")
         times += 1
         if outcome is Outcome.FOUND:
             return outcome

@@ -26,7 +26,7 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
 
 _refused: dict[str, int] = {}
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def refused() -> dict[str, int]:
@@ -90,9 +90,9 @@ def timed_calls(function: F, note: Callable[[float], None], named: Any = None) -
 
 def say(key: str, text: str) -> None:
     """A line on stderr, once for each key. A broken stderr is ignored."""
-    if key in _told:
+    if key in _warned:
         return
-    _told.add(key)
+    _warned.add(key)
     try:
         print(f"dashcam: {text}", file=sys.stderr)
     except (OSError, ValueError, AttributeError):

@@ -194,7 +194,7 @@ fn descriptor_of(transport: &Bound<'_, PyAny>) -> PyResult<i32> {
 fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = headers.py();
     let (mut parents, mut parent, mut state) = (0, None, String::new());
-    let mut look = |pair: &Bound<'_, PyAny>| {
+    let mut check = |pair: &Bound<'_, PyAny>| {
         let Some((name, value)) = pair_of(pair) else { return };
         let name = name.as_bytes();
         if name.len() == 11 && name.eq_ignore_ascii_case(b"traceparent") {
@@ -206,12 +206,12 @@ fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
         }
     };
     if let Ok(list) = headers.cast::<PyList>() {
-        list.iter().for_each(|pair| look(&pair));
+        list.iter().for_each(|pair| check(&pair));
     } else if let Some(pairs) = ignored(py, headers.try_iter())? {
         for pair in pairs {
             // An early end of the walk is an error of the headers: everything before it counts.
             let Some(pair) = ignored(py, pair)? else { break };
-            look(&pair);
+            check(&pair);
         }
     }
     if let (1, Some(parent)) = (parents, parent) {

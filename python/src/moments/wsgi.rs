@@ -139,8 +139,8 @@ fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> PyResult<bool> {
             None => PyResult::Ok(false),
         }
     };
-    let pieces = is(word!(py, "werkzeug.wsgi"), word!(py, "ClosingIterator"))?;
-    let closers = if pieces {
+    let is_iterator = is(word!(py, "werkzeug.wsgi"), word!(py, "ClosingIterator"))?;
+    let closers = if is_iterator {
         word!(py, "_callbacks")
     } else if is(word!(py, "django.http.response"), word!(py, "HttpResponseBase"))? {
         let status = body.getattr(word!(py, "status_code")).and_then(|status| status.extract());
@@ -160,13 +160,13 @@ fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> PyResult<bool> {
         ending.get().request.store(0, Ordering::Relaxed);
         return Ok(false);
     }
-    if pieces {
+    if is_iterator {
         // A request whose body was used up has ended, whenever its server closes it.
         let name = word!(py, "_next");
         // An exception that interrupts the program cannot come here: the object is werkzeug's.
         let _ = body.getattr(name).and_then(|next| {
-            let pieces = Pieces { ending: ending.unbind(), next: next.unbind() };
-            body.setattr(name, Bound::new(py, pieces)?)
+            let parts = Parts { ending: ending.unbind(), next: next.unbind() };
+            body.setattr(name, Bound::new(py, parts)?)
         });
     }
     Ok(true)
@@ -201,16 +201,16 @@ impl Drop for Ending {
 
 /// The function of a body that returns its next part; the last part ends the request.
 #[pyclass(frozen, module = "dashcam._native")]
-pub struct Pieces {
+pub struct Parts {
     ending: Py<Ending>,
     next: Py<PyAny>,
 }
 
 #[pymethods]
-impl Pieces {
+impl Parts {
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let piece = self.next.bind(py).call0();
-        if let Err(error) = &piece {
+        let part = self.next.bind(py).call0();
+        if let Err(error) = &part {
             match self.ending.get().request.swap(0, Ordering::Relaxed) {
                 0 => {}
                 id if error.is_instance_of::<PyStopIteration>(py) => {
@@ -219,7 +219,7 @@ impl Pieces {
                 id => fail(py, id, error),
             }
         }
-        piece
+        part
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

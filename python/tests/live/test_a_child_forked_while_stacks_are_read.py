@@ -21,7 +21,7 @@ PROGRAM = """
     sys.setswitchinterval(0.0005)
     forks = int(sys.argv[1])
 
-    # Stacks that are another at every look.
+    # Stacks that are another at every sample.
     def dives(depth): return dives(depth - 1) if depth else computes()
     def computes(): return sum(i * i for i in range(50))
     def is_busy():
@@ -59,18 +59,18 @@ def test_the_childs_capture_names_only_the_childs_code(bench: Bench) -> None:
     program = bench.write("program.py", PROGRAM)
     result = bench.run([sys.executable, "-W", "error", str(program), str(FORKS)])
     assert result.returncode == 0, result
-    told = [line.split() for line in result.stdout.splitlines()]
-    assert len(told) == FORKS and str(os.getpid()) not in dict(told), told
-    for pid, path in told:
+    reported = [line.split() for line in result.stdout.splitlines()]
+    assert len(reported) == FORKS and str(os.getpid()) not in dict(reported), reported
+    for pid, path in reported:
         capture = dashcam.open(Path(bench.folder, path))
         tables = {name: pyarrow.table(capture.tables[name]).to_pylist() for name in ("samples", "frames")}
         stacks: dict[int, set[str]] = {}
         for frame in tables["frames"]:
             stacks.setdefault(frame["stack_id"], set()).add(frame["function"])
         # Beside these there may be samples of the recorder's threads.
-        looks = [stacks.get(row["stack_id"], set()) for row in tables["samples"] if row["tid"] == int(pid)]
-        own = sum("only_the_child_runs" in look for look in looks)
-        assert own >= 5 and all("is_a_child" in look for look in looks if look), (own, looks)
+        samples = [stacks.get(row["stack_id"], set()) for row in tables["samples"] if row["tid"] == int(pid)]
+        own = sum("only_the_child_runs" in sample for sample in samples)
+        assert own >= 5 and all("is_a_child" in sample for sample in samples if sample), (own, samples)
         strange = [stack for stack in stacks.values() if stack & {"is_busy", "dives", "computes"}]
         assert not strange, strange[:3]
         assert capture.summary()["meta"]["pid"] == int(pid)

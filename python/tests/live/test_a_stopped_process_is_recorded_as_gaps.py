@@ -43,8 +43,8 @@ def test_each_stop_is_recorded(bench: Bench, switches: str) -> None:
         time.sleep(STOPPED_S)
         process.send_signal(signal.SIGCONT)
     bench.write("enough", "")
-    told = process.stdout.readline()
-    capture = Path(bench.folder, json.loads(told))
+    reported = process.stdout.readline()
+    capture = Path(bench.folder, json.loads(reported))
     vitals = pyarrow.table(dashcam.open(capture).tables["vitals"]).to_pylist()
     # Each is recorded twice. A busy machine may add further gaps.
     gaps = {row["t_ns"]: row["value"] for row in vitals if row["name"] == "recorder_gap_ns"}

@@ -143,16 +143,16 @@ def test_what_it_waits_for_is_named(bench: Bench, case: str, switches: str) -> N
     why = bench.dashcam("why", result.stdout.strip().splitlines()[-1], "--json")
     verdict: dict[str, Any] = json.loads(why.stdout)
     own = [found for found in verdict["causes"] if found["cause"] in causes.split("|")]
-    told = [found["summary"] for found in verdict["causes"]]
+    reported = [found["summary"] for found in verdict["causes"]]
     # After findings that only a busy machine causes: no CPU for a process or its sampler.
-    assert own and (own[:1] == verdict["causes"][:1] or on_a_busy_machine()), told
+    assert own and (own[:1] == verdict["causes"][:1] or on_a_busy_machine()), reported
     first = own[0]
     where = first["where"]
-    assert where["function"] == function and where["file"].endswith("program.py"), told
+    assert where["function"] == function and where["file"].endswith("program.py"), reported
     lines = (bench.folder / "program.py").read_text("utf-8").splitlines()
-    assert line_text in lines[where["line"] - 1], (told, lines[where["line"] - 1])
+    assert line_text in lines[where["line"] - 1], (reported, lines[where["line"] - 1])
     if culprit:
-        assert first["culprit"] and first["culprit"]["function"] == culprit, told
+        assert first["culprit"] and first["culprit"]["function"] == culprit, reported
     if case == "peer":
         assert first["target"] and first["target"].startswith("tcp 127.0.0.1:"), first
 

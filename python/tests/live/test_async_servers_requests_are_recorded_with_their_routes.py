@@ -334,11 +334,11 @@ def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> No
         async def later(work: BackgroundTasks): work.add_task(afterwards)
         @app.get("/stream")
         async def stream():
-            async def pieces():
+            async def parts():
                 for i in range(3):
                     await asyncio.sleep(0.05)
                     yield str(i)
-            return StreamingResponse(pieces())
+            return StreamingResponse(parts())
         @app.get("/snap")
         def snap(): return [str(dashcam.snap()), started]
         import loading
@@ -386,8 +386,8 @@ def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None
         program.ship.delay()
     """)
     asked = bench.start([sys.executable, "ask.py"])
-    _, told = asked.communicate(timeout=PATIENCE_S)
-    assert asked.returncode == 0, told
+    _, reported = asked.communicate(timeout=PATIENCE_S)
+    assert asked.returncode == 0, reported
     captures = bench.wait_captures()
     errors = bench.stop(service)
     assert captures, errors

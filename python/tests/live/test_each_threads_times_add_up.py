@@ -51,7 +51,7 @@ PROGRAM = f"""
 
 
 @pytest.fixture(scope="module", params=["on", "off"])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The program's own measurements, with switch records and without."""
     bench = Bench(tmp_path_factory.mktemp(request.param))
     result = bench.python(PROGRAM, DASHCAM_SWITCHES=request.param)
@@ -70,38 +70,38 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 BETWEEN_NS = 10_000_000
 
 
-def covered(told: dict[str, Any]) -> dict[int, tuple[int, int]]:
+def covered(reported: dict[str, Any]) -> dict[int, tuple[int, int]]:
     """Thread -> the interval in which something is known about it: with switch records from the
     first time it left the CPU to the capture's end; without, from its first sample to its last."""
-    capture = dashcam.open(told["capture"])
+    capture = dashcam.open(reported["capture"])
     known: dict[int, list[int]] = collections.defaultdict(list)
     for name, column in [("samples", "t_ns"), ("switches", "out_ns")]:
         for row in pyarrow.table(capture.tables[name]).to_pylist():
             known[row["tid"]].append(row[column])
-    to_ns = capture.summary()["meta"]["to_ns"] if told["switches"] == "on" else 0
-    return {tid: (min(known[tid]), to_ns or max(known[tid])) for tid in told["readings"]}
+    to_ns = capture.summary()["meta"]["to_ns"] if reported["switches"] == "on" else 0
+    return {tid: (min(known[tid]), to_ns or max(known[tid])) for tid in reported["readings"]}
 
 
-def test_the_weights_of_a_thread_add_up_to_its_lifetime(told: dict[str, Any]) -> None:
-    weighs = weighed(told["capture"])
+def test_the_weights_of_a_thread_add_up_to_its_lifetime(reported: dict[str, Any]) -> None:
+    weighs = weighed(reported["capture"])
     least, most = {}, {}
-    for tid, (from_ns, to_ns) in covered(told).items():
+    for tid, (from_ns, to_ns) in covered(reported).items():
         least[tid] = most[tid] = to_ns - from_ns
-        if told["switches"] == "on":
+        if reported["switches"] == "on":
             # Its whole life: from its start, or from its first clock reading.
-            least[tid], most[tid] = to_ns - told["readings"][tid][0][0], to_ns - told["began"][str(tid)]
+            least[tid], most[tid] = to_ns - reported["readings"][tid][0][0], to_ns - reported["began"][str(tid)]
         assert 0.99 * least[tid] <= weighs[tid]["wall"] <= 1.01 * most[tid], (tid, least, weighs[tid], most)
     all_ns = sum(weighs[tid]["wall"] for tid in least)
     assert 0.995 * sum(least.values()) <= all_ns <= 1.005 * sum(most.values()), (least, all_ns, most)
     assert sum(most.values()) < 1.1 * sum(least.values())
 
 
-def test_the_weights_of_a_thread_add_up_to_its_cpu_time(told: dict[str, Any]) -> None:
-    weighs = weighed(told["capture"])
+def test_the_weights_of_a_thread_add_up_to_its_cpu_time(reported: dict[str, Any]) -> None:
+    weighs = weighed(reported["capture"])
     sums = [0, 0, 0]
-    for tid, (from_ns, to_ns) in covered(told).items():
+    for tid, (from_ns, to_ns) in covered(reported).items():
         # Between these two instants, by its own clock as read before and after each.
-        begin, end = (charged(told["readings"][tid], t_ns) for t_ns in (from_ns, to_ns))
+        begin, end = (charged(reported["readings"][tid], t_ns) for t_ns in (from_ns, to_ns))
         least, cpu_ns, most = end[0] - begin[1], weighs[tid]["cpu"], end[1] - begin[0]
         assert least - BETWEEN_NS <= cpu_ns <= most + BETWEEN_NS, (tid, least, cpu_ns, most)
         sums = [sum(pair) for pair in zip(sums, (least, cpu_ns, most))]

@@ -54,6 +54,6 @@ def test_children_end_normally_and_the_parent_is_still_recorded(bench: Bench) ->
     if before != "on":
         pytest.skip(f"who woke whom: {before}")
     assert after == "on"
-    told = bench.dashcam("why", "--json", path)
-    first = json.loads(told.stdout)["causes"][0]
+    reported = bench.dashcam("why", "--json", path)
+    first = json.loads(reported.stdout)["causes"][0]
     assert first["cause"] == "lock-wait" and first["culprit"]["function"] == "hold", first

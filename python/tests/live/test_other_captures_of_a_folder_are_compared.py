@@ -46,14 +46,14 @@ def test_the_same_cause_and_others_by_capture_and_process(bench: Bench) -> None:
     last = text.splitlines()[-1]
     assert last.startswith("Other captures here: the same cause comes first in 1 of 2 ("), text
     assert "; cpu at program.py:" in last and " in 1 of 2 (" in last and last.endswith("; 1 not read."), text
-    told = json.loads(bench.dashcam("why", "captures", "--json").stdout)
-    assert Path(told["capture"]["file"]).name == newest.name
-    others = told["others"]
+    reported = json.loads(bench.dashcam("why", "captures", "--json").stdout)
+    assert Path(reported["capture"]["file"]).name == newest.name
+    others = reported["others"]
     assert (others["read"], others["unread"], others["without_cause"]) == (2, 1, 0), others
     by_cause = {cause["cause"]: cause for cause in others["causes"]}
     assert set(by_cause) == {"sleep", "cpu"}, others
     assert by_cause["sleep"]["same"] and not by_cause["cpu"]["same"], others
-    assert by_cause["sleep"]["fingerprint"] == told["causes"][0]["fingerprint"]
+    assert by_cause["sleep"]["fingerprint"] == reported["causes"][0]["fingerprint"]
     assert [len(cause["pids"]) for cause in by_cause.values()] == [1, 1], others
     page = (Path(__file__).parents[3] / "docs" / "verdict-json.md").read_text(encoding="utf-8")
     for name in [*others, *others["causes"][0]]:
@@ -69,5 +69,5 @@ def test_a_single_capture_is_not_compared(bench: Bench) -> None:
     assert "others" not in json.loads(bench.dashcam("why", str(path), "--json").stdout)
     # A rule on the command line holds for all of them.
     runs(bench, "shop", "dozes")
-    told = bench.dashcam("why", "captures", "--slow", "10s").stdout
-    assert told.splitlines()[-1] == "Other captures here: no cause in 1.", told
+    reported = bench.dashcam("why", "captures", "--slow", "10s").stdout
+    assert reported.splitlines()[-1] == "Other captures here: no cause in 1.", reported

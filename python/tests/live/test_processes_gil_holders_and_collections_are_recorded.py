@@ -20,12 +20,12 @@ def recorded(bench: Bench, code: str) -> tuple[dict[str, Any], dict[str, Rows]]:
     both.
     """
     begin = f"import dashcam, json\ndashcam.start(slow='50ms', out={str(bench.folder)!r})\n"
-    result = bench.python(begin + code + "\nprint(json.dumps(told))\nprint(dashcam.snap('read'))\n")
+    result = bench.python(begin + code + "\nprint(json.dumps(reported))\nprint(dashcam.snap('read'))\n")
     assert result.returncode == 0, result.stderr
-    told, path = result.stdout.strip().splitlines()[-2:]
+    reported, path = result.stdout.strip().splitlines()[-2:]
     tables = dashcam.open(Path(path)).tables
     wanted = ("requests", "waits", "gil", "gc")
-    return json.loads(told), {name: pyarrow.table(tables[name]).to_pylist() for name in wanted}
+    return json.loads(reported), {name: pyarrow.table(tables[name]).to_pylist() for name in wanted}
 
 
 def of_request(tables: dict[str, Rows], name: str) -> Rows:
@@ -35,20 +35,20 @@ def of_request(tables: dict[str, Rows], name: str) -> Rows:
 
 
 def test_a_child_and_the_process_behind_a_pipe_are_named(bench: Bench) -> None:
-    told, tables = recorded(bench, """
+    reported, tables = recorded(bench, """
 import os, subprocess
-told = {}
+reported = {}
 with dashcam.request("child"):
     child = subprocess.Popen(["sleep", "0.6"])
-    told["wait4"] = child.wait()
+    reported["wait4"] = child.wait()
 with dashcam.request("answer"):
     child = subprocess.Popen(["sh", "-c", "sleep 0.6; echo done; exit 3"], stdout=subprocess.PIPE)
-    told["said"] = os.read(child.stdout.fileno(), 100).decode()
+    reported["said"] = os.read(child.stdout.fileno(), 100).decode()
 with dashcam.request("both"):
     child = subprocess.Popen(["sh", "-c", "sleep 0.6; exit 3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     child.communicate()
 """)
-    assert told == {"wait4": 0, "said": "done\n"}
+    assert reported == {"wait4": 0, "said": "done\n"}
     # Long compared with the time to find the awaited process: the longest wait is the right one.
     for request, kind, target in (("child", "child wait", "child process sleep"),
                                   ("answer", "pipe read", "a pipe of child process sh"),
@@ -59,15 +59,15 @@ with dashcam.request("both"):
 
 
 def test_the_gils_holder_has_the_time_the_program_measured(bench: Bench) -> None:
-    told, tables = recorded(bench, """
+    reported, tables = recorded(bench, """
 import threading, time
-told = {"waited_ns": 0, "tid": 0, "waiter": threading.get_native_id()}
+reported = {"waited_ns": 0, "tid": 0, "waiter": threading.get_native_id()}
 asked, done = threading.Semaphore(0), threading.Semaphore(0)
 kept = [0, 0]
 
 def elsewhere_ns():
     # What the waiter ran, and waited for a CPU, since it began: waiting for the GIL is neither.
-    with open(f"/proc/self/task/{told['waiter']}/schedstat") as file:
+    with open(f"/proc/self/task/{reported['waiter']}/schedstat") as file:
         return sum(map(int, file.read().split()[:2]))
 
 def keeps():
@@ -77,7 +77,7 @@ def keeps():
     kept[:] = begin, time.monotonic_ns()
 
 def other():
-    told["tid"] = threading.get_native_id()
+    reported["tid"] = threading.get_native_id()
     while True:
         asked.acquire()
         keeps()
@@ -93,22 +93,22 @@ for _ in range(4):
         back = time.monotonic_ns()
     done.acquire()
     # From when it would have gone on until it did, or until the GIL was let go of; less what it lacked a CPU.
-    told["waited_ns"] += min(kept[1], back) - max(kept[0], awake) - (elsewhere_ns() - before_ns)
+    reported["waited_ns"] += min(kept[1], back) - max(kept[0], awake) - (elsewhere_ns() - before_ns)
 """)
-    rows = [row for row in tables["gil"] if row["waiter_tid"] == told["waiter"] and row["waiter_request_id"]]
+    rows = [row for row in tables["gil"] if row["waiter_tid"] == reported["waiter"] and row["waiter_request_id"]]
     by_holder: dict[Any, int] = {}
     for row in rows:
         place = (row["holder_tid"], (row["holder_place"] or "?").rsplit(" ", 1)[-1])
         by_holder[place] = by_holder.get(place, 0) + int(row["duration_ns"])
-    total = by_holder.get((told["tid"], "keeps()"), 0)
-    assert told["waited_ns"] > 0, told
-    assert abs(total - told["waited_ns"]) <= 0.2 * told["waited_ns"], (told, by_holder, rows)
+    total = by_holder.get((reported["tid"], "keeps()"), 0)
+    assert reported["waited_ns"] > 0, reported
+    assert abs(total - reported["waited_ns"]) <= 0.2 * reported["waited_ns"], (reported, by_holder, rows)
 
 
 def test_every_collection_has_its_thread_and_counts(bench: Bench) -> None:
-    told, tables = recorded(bench, """
+    reported, tables = recorded(bench, """
 import gc, threading
-told = []
+reported = []
 
 def make(cycles):
     for _ in range(cycles):
@@ -118,7 +118,7 @@ def make(cycles):
 def collects(cycles, generation):
     make(cycles)
     found = gc.collect(generation)
-    told.append([threading.get_native_id(), generation, cycles, found])
+    reported.append([threading.get_native_id(), generation, cycles, found])
 
 gc.disable()
 gc.collect()
@@ -128,10 +128,10 @@ thread = threading.Thread(target=collects, args=(40_000, 2))
 thread.start()
 thread.join()
 """)
-    wanted = {(tid, generation, cycles) for tid, generation, cycles, _ in told}
+    wanted = {(tid, generation, cycles) for tid, generation, cycles, _ in reported}
     assert len({tid for tid, _, _ in wanted}) == 2
     # As the interpreter counts them, too.
-    assert all(found == cycles for _, _, cycles, found in told), told
+    assert all(found == cycles for _, _, cycles, found in reported), reported
     rows = [row for row in tables["gc"] if row["collected"] >= 10_000]
     assert {(row["tid"], row["generation"], row["collected"]) for row in rows} == wanted, rows
     assert len(rows) == 4

@@ -41,11 +41,11 @@ def test_redis_and_httpx_calls_are_client_spans(bench: Bench) -> None:
         print(dashcam.snap())
     """, **ON)
     assert result.returncode == 0, result.stderr
-    told = slowest(bench, result.stdout.strip())
-    assert told["name"] == "GET /cart"
-    spans = [(s["name"], s["kind"], s["error"]) for s in told["spans"]]
+    reported = slowest(bench, result.stdout.strip())
+    assert reported["name"] == "GET /cart"
+    spans = [(s["name"], s["kind"], s["error"]) for s in reported["spans"]]
     assert spans == [("SET", "client", False), ("GET", "client", False), ("GET", "client", True)]
-    assert told["spans"][0]["attributes"]["db.statement"] == "SET ? ?"
+    assert reported["spans"][0]["attributes"]["db.statement"] == "SET ? ?"
     # OpenTelemetry does not see a request that dashcam began, so each call has a trace of its own:
     # recorded unchanged.
-    assert {s["parent_id"] for s in told["spans"]} == {told["span_id"]}
+    assert {s["parent_id"] for s in reported["spans"]} == {reported["span_id"]}

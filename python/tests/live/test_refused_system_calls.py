@@ -50,9 +50,9 @@ def test_the_cause_is_named_and_what_is_off_is_said(bench: Bench, calls: str) ->
                            sys.executable, str(program)])
     out, err = service.communicate(timeout=PATIENCE_S)
     assert service.returncode == 0, err
-    told = bench.dashcam("why", "--json", out.strip())
-    assert told.returncode == 0, told.stderr
-    verdict = json.loads(told.stdout)
+    reported = bench.dashcam("why", "--json", out.strip())
+    assert reported.returncode == 0, reported.stderr
+    verdict = json.loads(reported.stdout)
     first = verdict["causes"][0]
     assert first["cause"] == "lock-wait" and first["where"]["function"] == "rate", first
     assert first["confidence"] != "confirmed"

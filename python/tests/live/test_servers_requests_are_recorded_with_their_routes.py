@@ -42,7 +42,7 @@ WSGIREF = """
     def app(environ, start_response):
         if environ["PATH_INFO"] == "/wait": time.sleep(0.4)
         start_response("200 OK", [])
-        return (piece for piece in [b"o", b"k"])
+        return (part for part in [b"o", b"k"])
     make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()
 """
 WAITRESS = WSGIREF.replace("from wsgiref.simple_server import make_server", "from waitress import serve").replace(

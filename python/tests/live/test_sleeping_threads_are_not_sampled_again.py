@@ -43,26 +43,26 @@ def run(bench: Bench, switches: str, count: int = THREADS) -> tuple[dict[str, An
     """The program's own report, and the samples of its sleeping threads."""
     result = bench.python(PROGRAM, COUNT=str(count), DASHCAM_SWITCHES=switches)
     assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    samples = pyarrow.table(dashcam.open(Path(bench.folder, told["path"])).tables["samples"]).to_pylist()
-    return told, [row for row in samples if row["tid"] in set(told["sleeping"])]
+    reported = json.loads(result.stdout)
+    samples = pyarrow.table(dashcam.open(Path(bench.folder, reported["path"])).tables["samples"]).to_pylist()
+    return reported, [row for row in samples if row["tid"] in set(reported["sleeping"])]
 
 
 def test_with_switch_records_a_sleeping_thread_is_not_sampled_again(bench: Bench) -> None:
-    told, samples = run(bench, "on")
-    if told["switches"] != "on":
-        pytest.skip(f"switch records: {told['switches']}")
+    reported, samples = run(bench, "on")
+    if reported["switches"] != "on":
+        pytest.skip(f"switch records: {reported['switches']}")
     # A sample of each; a second one if the interpreter's list of threads came later than the
     # kernel's.
     times = collections.Counter(row["tid"] for row in samples)
     assert len(times) == THREADS and max(times.values()) <= 2, times
     # In all passes of the run.
-    assert told["after"]["passes"] - told["before"]["passes"] > 10, told
+    assert reported["after"]["passes"] - reported["before"]["passes"] > 10, reported
 
 
 def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
-    told, samples = run(bench, "off")
-    assert told["switches"].startswith("off"), told
+    reported, samples = run(bench, "off")
+    assert reported["switches"].startswith("off"), reported
     read = collections.Counter(row["tid"] for row in samples if not row["is_reused"])
     assert max(read.values()) <= 2, read
     again = [row for row in samples if row["is_reused"]]
@@ -70,10 +70,10 @@ def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
 
 
 def test_without_switch_records_an_unchanged_clock_replaces_a_sample(bench: Bench) -> None:
-    told, samples = run(bench, "off", FEW)
+    reported, samples = run(bench, "off", FEW)
     times = collections.Counter(row["tid"] for row in samples)
     # Ten times in the first second, four times in each of the three others; samples would be as
     # many as passes.
-    passes = told["after"]["passes"] - told["before"]["passes"]
-    assert passes > 60, told
+    passes = reported["after"]["passes"] - reported["before"]["passes"]
+    assert passes > 60, reported
     assert len(times) == FEW and min(times.values()) >= 5 and max(times.values()) <= 40, (passes, times)

@@ -37,7 +37,7 @@ PROGRAM = """
         first.switch()
         assert first.dead and not second.dead
 
-    # As many looks as there can be.
+    # As many sampled as there can be.
     dashcam.start(slow="10m", rate_hz=1000, budget_percent=100, switches=False)
     threads = [threading.Thread(target=pairs) for _ in range(2)]
     for thread in threads: thread.start()
@@ -64,8 +64,8 @@ def test_no_stack_mixes_two_greenlets_and_few_are_torn(bench: Bench) -> None:
     stacks: dict[int, list[str]] = collections.defaultdict(list)
     for frame in pyarrow.table(capture.tables["frames"]).to_pylist():
         stacks[frame["stack_id"]].append(frame["function"])
-    looks = [row["stack_id"] for row in pyarrow.table(capture.tables["samples"]).to_pylist()]
-    seen = collections.Counter(side for stack in looks for side in sides(stacks.get(stack, [])))
+    sampled = [row["stack_id"] for row in pyarrow.table(capture.tables["samples"]).to_pylist()]
+    seen = collections.Counter(side for stack in sampled for side in sides(stacks.get(stack, [])))
     mixed = [stack for stack in stacks.values() if len(sides(stack)) > 1]
     assert not mixed, mixed[:3]
     assert seen["left"] > 100 and seen["right"] > 100, seen
@@ -73,7 +73,7 @@ def test_no_stack_mixes_two_greenlets_and_few_are_torn(bench: Bench) -> None:
         for callee, caller in zip(stack, stack[1:]):
             assert caller in CALLERS.get(callee, {caller}), stack
     torn = capture.summary()["meta"]["losses"]["stacks_torn"]
-    assert torn <= 0.02 * len(looks), f"{torn} torn of {len(looks)} looks"
+    assert torn <= 0.02 * len(sampled), f"{torn} torn of {len(sampled)} sampled"
 
 
 def sides(stack: list[str]) -> set[str]:

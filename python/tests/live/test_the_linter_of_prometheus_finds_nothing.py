@@ -7,7 +7,7 @@ from pathlib import Path
 
 import limited
 import pytest
-from test_metrics_for_prometheus import KINDS, told
+from test_metrics_for_prometheus import KINDS, reported
 
 LINT = Path(__file__).resolve().parents[3] / "tests/openmetrics"
 
@@ -17,7 +17,7 @@ LINT = Path(__file__).resolve().parents[3] / "tests/openmetrics"
 def test_the_linter_of_prometheus_finds_nothing(bench, tmp_path):
     lint = tmp_path / "lint"
     limited.run(["go", "build", "-o", str(lint), "."], 600, cwd=LINT, check=True)
-    [found], _ = told(bench, KINDS, "127.0.0.1:0")
+    [found], _ = reported(bench, KINDS, "127.0.0.1:0")
     result = limited.run([str(lint)], 60, input=found["plain"], text=True, capture_output=True)
     lines = [line for line in result.stdout.splitlines() if line]
     assert result.stderr == "" and lines == [], (lines, result.stderr)

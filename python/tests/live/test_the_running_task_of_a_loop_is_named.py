@@ -99,10 +99,10 @@ def test_a_service_whose_loops_are_recorded(bench: Bench, loop: str) -> None:
     assert result.returncode == 0, result.stderr
     path = result.stdout.strip().splitlines()[-1]
     samples = rows(path, "samples")
-    told = {row["running_task"] for row in samples} - {None}
-    assert {"refresh prices", "compact()", "beside"} <= told, told
+    reported = {row["running_task"] for row in samples} - {None}
+    assert {"refresh prices", "compact()", "beside"} <= reported, reported
     own = {"refresh prices", "compact()", "beside", "main()", "handle()", "beside.<locals>.other()", "other()"}
-    assert told <= own, f"asyncio's own names say nothing: {told}"
+    assert reported <= own, f"asyncio's own names say nothing: {reported}"
     tids = {row["running_task"]: row["tid"] for row in samples if row["running_task"]}
     assert tids["refresh prices"] == tids["compact()"] != tids["beside"]
     assert all(row["running_task"] is None for row in samples if row["wait"] == "poll")
@@ -118,5 +118,5 @@ def test_a_worker_that_imports_asyncio_late_and_begins_no_request(bench: Bench) 
     result = bench.dashcam("run", "--", sys.executable, str(program), DASHCAM_AT_EXIT="always")
     assert result.returncode == 0, result.stderr
     [path] = bench.captures()
-    told = {row["running_task"] for row in rows(str(path), "samples")}
-    assert "rebuild index" in told, told
+    reported = {row["running_task"] for row in rows(str(path), "samples")}
+    assert "rebuild index" in reported, reported

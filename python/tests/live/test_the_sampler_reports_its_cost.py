@@ -30,8 +30,8 @@ def status(bench: Bench, pid: int) -> dict[str, Any]:
     """The report of a process's recorder; none of the process's own threads has to run."""
     said = bench.dashcam("status", str(pid), "--json")
     assert said.returncode == 0, said.stderr
-    told: dict[str, Any] = json.loads(said.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(said.stdout)
+    return reported
 
 
 def start(bench: Bench) -> int:
@@ -59,13 +59,13 @@ def test_the_kernel_charges_what_status_reports(bench: Bench) -> None:
     first_from, first, first_to = charged_ns(pid), status(bench, pid)["sampler"], charged_ns(pid)
     time.sleep(20)
     last_from, last, last_to = charged_ns(pid), status(bench, pid)["sampler"], charged_ns(pid)
-    told = last["cpu_ns"] - first["cpu_ns"]
+    reported = last["cpu_ns"] - first["cpu_ns"]
     # A pass is reported when it is done; the kernel charges a running one at its next tick, or its
     # end.
     pass_ns = last["longest_pass_ns"]
     least, most = last_from - first_to - pass_ns, last_to - first_from + pass_ns
-    assert least <= told <= most, (least, told, most)
-    assert most - least < 0.2 * told, "too coarse to say anything"
+    assert least <= reported <= most, (least, reported, most)
+    assert most - least < 0.2 * reported, "too coarse to say anything"
 
 
 def test_status_a_capture_and_a_metric_report_the_used_budget(bench: Bench) -> None:
@@ -82,9 +82,9 @@ def test_status_a_capture_and_a_metric_report_the_used_budget(bench: Bench) -> N
     # that of all time since then.
     assert meta["settings"]["budget_percent"] == 1
     percent = inside["cpu_ns"] / (meta["to_ns"] - meta["start_ns"]) * 100
-    for told in (before, inside, after):
-        assert told["budget_used"] == told["cpu_percent"], told
-        assert 0.1 < told["budget_used"] < 10, told
+    for reported in (before, inside, after):
+        assert reported["budget_used"] == reported["cpu_percent"], reported
+        assert 0.1 < reported["budget_used"] < 10, reported
     assert inside["budget_used"] == pytest.approx(percent, rel=0.05), (inside, meta)
     # The windows add up to the same.
     rows = pyarrow.table(capture.tables["metrics"]).to_pylist()

@@ -26,7 +26,7 @@ def test_innermost_frames_never_confirmed_are_counted(bench: Bench) -> None:
         thread.join()
         before = unsettled()
         losses = pyarrow.table(dashcam.open(dashcam.snap()).tables["losses"]).to_pylist()
-        told = {row["what"]: row["count"] for row in losses}["stacks_unsettled"]
-        assert 0 < before <= told <= unsettled(), (before, told, unsettled())
+        reported = {row["what"]: row["count"] for row in losses}["stacks_unsettled"]
+        assert 0 < before <= reported <= unsettled(), (before, reported, unsettled())
     """)
     assert result.returncode == 0, result.stderr

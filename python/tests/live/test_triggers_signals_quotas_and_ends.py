@@ -74,7 +74,7 @@ def test_without_being_asked_for_the_signal_is_the_programs(bench: Bench) -> Non
     assert process.wait(timeout=PATIENCE_S) == -signal.SIGUSR2
 
 
-STORM = """
+BURST = """
     import dashcam, time
     dashcam.start(slow="5ms", post="1ms", cooldown="100ms", {settings})
     for i in range({count}):
@@ -87,22 +87,22 @@ STORM = """
 """
 
 
-def storm(bench: Bench, settings: str, count: int = 40, pause: float = 0.05) -> dict[str, int]:
+def burst(bench: Bench, settings: str, count: int = 40, pause: float = 0.05) -> dict[str, int]:
     """Slow requests of two names; the counters."""
-    result = bench.python(STORM.format(settings=settings, count=count, pause=pause))
+    result = bench.python(BURST.format(settings=settings, count=count, pause=pause))
     assert result.returncode == 0, result.stderr
     counted: dict[str, int] = eval(result.stdout)
     return counted
 
 
 def test_a_day_has_so_many_captures_and_the_others_are_counted(bench: Bench) -> None:
-    counted = storm(bench, 'per_day=1, at_exit="never"')
+    counted = burst(bench, 'per_day=1, at_exit="never"')
     assert len(bench.captures()) == 1
     assert counted["captures_over_quota"] >= 1
 
 
 def test_a_cause_is_captured_once_and_then_counted(bench: Bench) -> None:
-    counted = storm(bench, 'repeat_after="1h", at_exit="never"', count=60)
+    counted = burst(bench, 'repeat_after="1h", at_exit="never"', count=60)
     names = sorted(reason(bench, path).rsplit(": ", 1)[1] for path in bench.captures())
     assert names == ["a", "b"]
     assert counted["firings_repeated"] >= 20
@@ -148,7 +148,7 @@ def test_a_hook_gets_the_path_and_no_shell_reads_its_words(bench: Bench) -> None
     hook = bench.write("hook.sh", """\
         #!/bin/sh
         [ -n "$2" ] && [ -s "$2" ] && printf '%s\\n' "$1" "$2" "$DASHCAM_ENABLED" > hooked.new
-        echo told
+        echo reported
         mv hooked.new hooked
     """)
     hook.chmod(0o755)
@@ -164,7 +164,7 @@ def test_a_hook_gets_the_path_and_no_shell_reads_its_words(bench: Bench) -> None
     """)
     assert (bench.folder / "hooked").read_text().splitlines() == [
         "$HOME;touch", result.stdout.strip(), "off"], result.stderr
-    assert "told\n" in result.stderr
+    assert "reported\n" in result.stderr
 
 
 def test_each_capture_is_a_line_in_a_file_that_is_no_capture(bench: Bench) -> None:
@@ -185,7 +185,7 @@ def test_every_capture_runs_one_hook(bench: Bench) -> None:
     """A hook for each capture, one at a time: as many as captures, none left behind."""
     hook = bench.write("hook.sh", "#!/bin/sh\necho \"$1\" >> hooked\n")
     hook.chmod(0o755)
-    storm(bench, f'hook="{hook}"', count=30)
+    burst(bench, f'hook="{hook}"', count=30)
     hooked = bench.folder / "hooked"
     # Paths have no spaces here: a half-written line is no path of a capture.
     wait_for("a hook for each capture", lambda: hooked.exists()

@@ -83,10 +83,10 @@ def test_a_wait_for_the_gil_is_no_lock_of_the_interpreter(bench: Bench) -> None:
 
 def test_samples_are_rare_and_stop_with_recording(bench: Bench) -> None:
     result = bench.python(program("""
-        looks = []
+        sampled = []
         real = dashcam._native.look_under_gil
         def counted(active):
-            looks.append(time.monotonic())
+            sampled.append(time.monotonic())
             return real(active)
         dashcam._native.look_under_gil = counted
         dashcam.start(slow="10s", out="captures")
@@ -97,9 +97,9 @@ def test_samples_are_rare_and_stop_with_recording(bench: Bench) -> None:
         threads = [threading.Thread(target=compute, args=(50,)) for _ in range(20)]
         for thread in threads: thread.start()
         until(is_on, source())
-        begin, before = time.monotonic(), len(looks)
+        begin, before = time.monotonic(), len(sampled)
         time.sleep(2)
-        made, took = len(looks) - before, time.monotonic() - begin
+        made, took = len(sampled) - before, time.monotonic() - begin
         assert 0 < made <= took * 10 + 1, (made, took)
         others = threading.active_count() - 1
         assert _thread._count() == others + 1

@@ -26,10 +26,10 @@ def _server() -> tuple[int, list[bytes]]:
             with connection:
                 said = b""
                 while b"\r\n\r\n" not in said:
-                    piece = connection.recv(65536)
-                    if not piece:
+                    part = connection.recv(65536)
+                    if not part:
                         break
-                    said += piece
+                    said += part
                 came.append(said)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 

@@ -45,13 +45,13 @@ export function grow(book: Book, requests: number[], mode: Mode, short: boolean)
 function add(
   book: Book, root: Node, request: number, mode: Mode, short: boolean, value: number, normal: number,
 ): void {
-  const pieces = book.detailOf.get(request)!.pieces;
+  const slices = book.detailOf.get(request)!.slices;
   const frames = book.data.frames;
-  for (let i = 0; i < pieces.from.length; i++) {
-    const run = pieces.state[i] === RUN;
+  for (let i = 0; i < slices.from.length; i++) {
+    const run = slices.state[i] === RUN;
     if ((mode === "cpu" && !run) || (mode === "off" && run)) continue;
-    const ns = pieces.length[i];
-    const whole = book.frames(pieces.stack[i]).reverse();
+    const ns = slices.length[i];
+    const whole = book.frames(slices.stack[i]).reverse();
     const stack = short ? ofProgram(whole, frames.owner, run) : whole;
     let at = root;
     at.value += ns * value;
@@ -66,7 +66,7 @@ function add(
     if (whole.length === 0) step("?", "stack not seen", -1);
     for (const f of stack) step(`${frames.function[f]} ${frames.file[f]}`, book.functionName(f), f);
     // The leaf names its state, so that a wait differs from work in the same function.
-    if (mode !== "cpu") step(`= ${pieces.cause[i]}`, book.cause(pieces.cause[i]), -2);
+    if (mode !== "cpu") step(`= ${slices.cause[i]}`, book.cause(slices.cause[i]), -2);
   }
 }
 

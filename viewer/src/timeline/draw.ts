@@ -85,7 +85,7 @@ function shade(pen: Pen, model: Model, view: View): void {
 }
 
 function drawRow(pen: Pen, book: Book, model: Model, row: Row, view: View, search: string): void {
-  if (row.kind === "request") pieces(pen, book, model, row, view);
+  if (row.kind === "request") slices(pen, book, model, row, view);
   else if (row.kind === "spans") spans(pen, book, row, view, search);
   else if (row.kind === "events") events(pen, book, row, view, search);
   else if (row.kind === "state") states(pen, book, row, view, search);
@@ -124,8 +124,8 @@ function bar(
   pen.fillText(label, a + 4, top + height / 2 + 0.5);
 }
 
-function pieces(pen: Pen, book: Book, model: Model, row: Row, view: View): void {
-  const p = model.detail.pieces;
+function slices(pen: Pen, book: Book, model: Model, row: Row, view: View): void {
+  const p = model.detail.slices;
   const begins = book.stretch(p);
   let i = 0;
   while (i < p.from.length) {
@@ -369,7 +369,7 @@ function collect(book: Book, model: Model, view: View): Edge[] {
       if (s.holder[i]) add(row.thread, s.holder[i] - 1, s.from[i], s.from[i] + s.length[i], s.measured[i] === 1);
     }
   }
-  const p = model.detail.pieces;
+  const p = model.detail.slices;
   for (let i = 0; i < p.from.length; i++) {
     if (p.culprit[i]) add(p.thread[i], p.culprit[i] - 1, p.from[i], p.from[i] + p.length[i], p.measured[i] === 1);
   }

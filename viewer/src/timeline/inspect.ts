@@ -1,6 +1,6 @@
 // What is known about one bar, as text: times, cause, target, holder, stacks.
 
-import { STATE_NAMES, type Book, type Pieces, type States } from "../data.ts";
+import { STATE_NAMES, type Book, type Slices, type States } from "../data.ts";
 import { h } from "../dom.ts";
 import { handlerAt } from "../flame/tree.ts";
 import { count, duration, offset } from "../format.ts";
@@ -42,7 +42,7 @@ export function inspectState(book: Book, s: States, i: number): HTMLElement {
     ]), stackList(book, s.stack[i]));
 }
 
-export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
+export function inspectSlice(book: Book, p: Slices, i: number): HTMLElement {
   if (p.from.length === 0) return inspectText("Nothing is known of its time.");
   // Segments are cut between samples; a reader means the whole stretch around this one.
   const begins = book.stretch(p);

@@ -96,9 +96,9 @@ function others(book: Book, detail: Detail, begin: number, end: number): States[
 }
 
 function waitedFor(book: Book, detail: Detail, thread: number): string {
-  const { pieces } = detail;
-  const worked = pieces.thread.includes(thread);
-  const blamed = pieces.culprit.includes(thread + 1);
+  const { slices } = detail;
+  const worked = slices.thread.includes(thread);
+  const blamed = slices.culprit.includes(thread + 1);
   if (blamed) return "in its way";
   if (worked) return "worked for it";
   const chained = detail.lanes.some((lane) => book.statesOf.get(lane)?.holder.includes(thread + 1));

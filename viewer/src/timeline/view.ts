@@ -1,13 +1,13 @@
 // The chosen request as a timeline: the visible part, and mouse and keyboard control.
 
-import type { Book, Pieces } from "../data.ts";
+import type { Book, Slices } from "../data.ts";
 import { copyButton, cut, fill, h, Sheet } from "../dom.ts";
 import { count, duration } from "../format.ts";
 import { first } from "../scatter.ts";
 import type { Store } from "../store.ts";
 import { colours, onTheme } from "../theme.ts";
 import { drawModel, FONT, stateText, vitalText, type View } from "./draw.ts";
-import { inspectEvent, inspectPiece, inspectSpan, inspectState, inspectText } from "./inspect.ts";
+import { inspectEvent, inspectSlice, inspectSpan, inspectState, inspectText } from "./inspect.ts";
 import { model, RULER, type Model, type Row } from "./model.ts";
 import { waterfall } from "./waterfall.ts";
 
@@ -48,7 +48,7 @@ export class Timeline {
         h("div", {}, h("div", { class: "sheet" }, this.sheet.canvas), this.note, waterfall(store)), this.inspector));
     store.on("chosen", () => this.load());
     store.on("focus", () => this.focus());
-    store.on("piece", () => this.explain(store.at));
+    store.on("slice", () => this.explain(store.at));
     store.on("search", () => this.sheet.ask());
     onTheme(() => this.sheet.ask());
     this.hands();
@@ -90,7 +90,7 @@ export class Timeline {
         ? "The page has every thread of the slowest requests only." : "",
     ].join(" ").trim();
     this.note.hidden = this.note.textContent === "";
-    this.explain(longest(book, detail.pieces));
+    this.explain(longest(book, detail.slices));
     this.fit();
   }
 
@@ -104,10 +104,10 @@ export class Timeline {
   }
 
   /** Shows one stretch of the request in the inspector. */
-  private explain(piece: number): void {
+  private explain(slice: number): void {
     if (!this.model) return;
-    this.explained = piece;
-    fill(this.inspector, inspectPiece(this.book, this.model.detail.pieces, piece),
+    this.explained = slice;
+    fill(this.inspector, inspectSlice(this.book, this.model.detail.slices, slice),
       inspectText("Click a bar for another, or press . for the next."));
     this.sheet.ask();
   }
@@ -158,7 +158,7 @@ export class Timeline {
   /** The next or the previous of the request's intervals of one cause and stack: shows by key
    * what a click on its bar shows. */
   stretch(by: number): void {
-    const p = this.model?.detail.pieces;
+    const p = this.model?.detail.slices;
     if (!p || p.from.length === 0) return;
     const begins = this.book.stretch(p).filter((begin, i) => begin === i);
     const at = begins.filter((i) => i <= this.explained).length - 1;
@@ -274,7 +274,7 @@ export class Timeline {
       const i = this.within(row.states.from, row.states.length, t);
       if (i >= 0) fill(this.inspector, inspectState(book, row.states, i));
     } else if (row.kind === "request") {
-      const p = this.model.detail.pieces;
+      const p = this.model.detail.slices;
       const i = this.within(p.from, p.length, t);
       if (i >= 0) this.explain(i);
     } else if (row.events) {
@@ -295,7 +295,7 @@ export class Timeline {
 }
 
 /** The longest stretch of the cause that took most. */
-function longest(book: Book, p: Pieces): number {
+function longest(book: Book, p: Slices): number {
   const sums: number[] = [];
   p.cause.forEach((cause, i) => { sums[cause] = (sums[cause] ?? 0) + p.length[i]; });
   const main = p.cause.reduce((a, b) => (sums[b] > sums[a] ? b : a), p.cause[0]);

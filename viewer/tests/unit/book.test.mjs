@@ -8,8 +8,8 @@ const { Book, RUN, WAIT } = await source("data.ts");
 const { Store } = await source("store.ts");
 const { items } = await source("timeline/waterfall.ts");
 
-/** Pieces of `[cause, state, stack, ns]`, one after the other. */
-function pieces(rows) {
+/** Slices of `[cause, state, stack, ns]`, one after the other. */
+function slices(rows) {
   let at = 0;
   const from = rows.map((row) => { at += row[3]; return at - row[3]; });
   const column = (i) => rows.map((row) => row[i]);
@@ -27,7 +27,7 @@ const data = (details, more = {}) => ({
   frames: { function: [1, 1, 5, 8], file: [2, 2, 4, 2], line: [3, 9, 0, 20], owner: [0, 0, 1, 0] },
   stacks: { parent: [0, 0, 1, 0, 0], frame: [0, 0, 2, 1, 3] },
   cause_names: ["lock-wait", "cpu"],
-  details: details.map((p, i) => ({ request: i, id: String(70 + i), pieces: p, lanes: [], attributes: 0 })),
+  details: details.map((p, i) => ({ request: i, id: String(70 + i), slices: p, lanes: [], attributes: 0 })),
   states: [], members: [details.map((_, i) => i)],
   requests: { length: details.map((p) => p.length.reduce((a, b) => a + b, 0)), begin: [], flags: [] },
   spans: { request: [] }, events: { request: [] },
@@ -39,23 +39,23 @@ const data = (details, more = {}) => ({
 });
 
 test("native frames do not split a wait; another line does", () => {
-  const wait = pieces([[0, WAIT, 1, 10], [0, WAIT, 1, 10], [0, WAIT, 3, 5]]);
+  const wait = slices([[0, WAIT, 1, 10], [0, WAIT, 1, 10], [0, WAIT, 3, 5]]);
   // The library's frame is inside of the program's: the same place waits.
-  const native = pieces([[0, WAIT, 1, 10], [0, WAIT, 2, 10], [0, WAIT, 1, 5]]);
+  const native = slices([[0, WAIT, 1, 10], [0, WAIT, 2, 10], [0, WAIT, 1, 5]]);
   const book = new Book(data([wait, native]));
   assert.deepEqual(book.stretch(wait), [0, 0, 2]);
   assert.deepEqual(book.stretch(native), [0, 0, 0]);
 });
 
 test("a computation is one stretch on all its lines, and not across a wait", () => {
-  const run = pieces([[1, RUN, 1, 10], [1, RUN, 3, 10], [0, WAIT, 3, 5], [1, RUN, 3, 5]]);
+  const run = slices([[1, RUN, 1, 10], [1, RUN, 3, 10], [0, WAIT, 3, 5], [1, RUN, 3, 5]]);
   assert.deepEqual(new Book(data([run])).stretch(run), [0, 0, 2, 3]);
 });
 
 test("a cause leads to the request that has most of it at its place, and to its longest stretch", () => {
-  const slowest = pieces([[0, WAIT, 1, 10], [1, RUN, 4, 900]]);
-  const most = pieces([[1, RUN, 4, 5], [0, WAIT, 1, 20], [1, RUN, 4, 5], [0, WAIT, 1, 60]]);
-  const elsewhere = pieces([[0, WAIT, 4, 500]]);
+  const slowest = slices([[0, WAIT, 1, 10], [1, RUN, 4, 900]]);
+  const most = slices([[1, RUN, 4, 5], [0, WAIT, 1, 20], [1, RUN, 4, 5], [0, WAIT, 1, 60]]);
+  const elsewhere = slices([[0, WAIT, 4, 500]]);
   const store = new Store(new Book(data([slowest, most, elsewhere])));
   const seen = [];
   store.on("chosen", () => seen.push(store.chosen));
@@ -74,7 +74,7 @@ test("a frame has the line of source that came with the verdict", () => {
 test("spans and events are in order, below the spans that contain them", () => {
   const spans = { request: [0, 0, 0], name: [5, 3, 5], begin: [10, 20, 70], length: [50, 10, 5], error: [0, 1, 0], attributes: [0, 0, 0] };
   const events = { request: [0], name: [6], at: [25], attributes: [7] };
-  const book = new Book(data([pieces([])], { spans, events }));
+  const book = new Book(data([slices([])], { spans, events }));
   const shown = items(book, 0).map((i) => `${i.depth} ${i.name} ${i.begin}+${i.length}${i.error ? " error" : ""}${i.more && ` ${i.more}`}`);
   assert.deepEqual(shown, ["0 read 10+50", "1 lock 20+10 error", "2 log 25+0 text=well", "0 read 70+5"]);
 });

@@ -11,7 +11,7 @@ const WAIT = RUN + 1;
 // Functions are numbers; frame 2 is one of the interpreter's own.
 function book() {
   const detail = (rows) => ({
-    pieces: {
+    slices: {
       from: rows.map(() => 0), state: rows.map(([state]) => state), length: rows.map(([, ns]) => ns),
       stack: rows.map(([, , stack]) => stack), cause: rows.map(() => 3),
     },
@@ -54,7 +54,7 @@ test("the difference compares the mean of slow requests with that of normal ones
 
 test("a stack that was not seen says so", () => {
   const unseen = book();
-  unseen.detailOf.get(1).pieces.stack = [0];
+  unseen.detailOf.get(1).slices.stack = [0];
   assert.deepEqual(values(grow(unseen, [1], "cpu", true)), { "stack not seen": 10 });
 });
 

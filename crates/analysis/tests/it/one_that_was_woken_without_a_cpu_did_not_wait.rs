@@ -17,9 +17,9 @@ fn divided(delay_ms: u64) -> [(State, u64); 3] {
     made.meta.sources.retain(|(name, _)| name != "switches");
     made.meta.sources.push(("switches".to_owned(), "off: turned off by settings".to_owned()));
     let serve = stack(&mut made, &[("serve", "/srv/app.py", 12)]);
-    let looks = [(0, Poll), (100, Poll), (200, Poll), (300, Poll), (310, Running)];
-    let looks: Vec<_> = looks.iter().map(|(at, wait)| (*at, *wait, serve)).collect();
-    seen(&mut made, OWN, &looks);
+    let samples = [(0, Poll), (100, Poll), (200, Poll), (300, Poll), (310, Running)];
+    let samples: Vec<_> = samples.iter().map(|(at, wait)| (*at, *wait, serve)).collect();
+    seen(&mut made, OWN, &samples);
     let rows = made.samples.get_mut(&OWN).expect("seen");
     rows.iter_mut().for_each(|row| (row.flags, row.wall_ns) = (flag::TIMES, 100 * MS));
     rows[1..4].iter_mut().for_each(|row| row.flags |= flag::REUSED);

@@ -14,7 +14,9 @@ use format::record::{decode, flag, Kind, Record};
 use format::region::OPEN_PLACE_WORDS;
 
 use super::capture::{Capture, Wanted};
-use super::completion::{add_apart_attributes, end_tasks, mend_switches, settle, switches_paused};
+use super::completion::{
+    add_apart_attributes, add_missing_switches, end_tasks, settle, switches_paused,
+};
 use super::coverage::Runs;
 use super::native::{self, Nodes};
 use super::observed::{Choose, Ends, Observed};
@@ -424,7 +426,7 @@ fn complete(
     capture.suspensions.values_mut().for_each(|rows| rows.sort_by_key(|s| s.out_ns));
     let end_ns = capture.meta.to_ns;
     capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
-    mend_switches(capture);
+    add_missing_switches(capture);
 }
 
 #[cfg(test)]

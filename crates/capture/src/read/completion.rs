@@ -4,7 +4,7 @@ use format::record::{STILL_OUT, SWITCHES_PAUSED};
 use format::trace::TRACESTATE;
 
 use super::capture::Capture;
-use super::mend;
+use super::missing_switches;
 use super::quick::QuickMap;
 use super::rows::{OffCpu, TaskRow, Text};
 
@@ -60,15 +60,15 @@ pub(super) fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
 }
 
 /// Adds off-CPU intervals whose records are lost, as samples prove.
-pub(super) fn mend_switches(capture: &mut Capture) {
+pub(super) fn add_missing_switches(capture: &mut Capture) {
     let mut off = std::mem::take(&mut capture.off_cpu);
     let mut blind = capture.switches_paused.clone();
     blind.extend(capture.excerpt.iter().flat_map(|excerpt| &excerpt.unread));
     for (tid, rows) in &mut off {
         let samples = capture.samples.get(tid).map_or(&[][..], Vec::as_slice);
-        let mended = mend::off_cpu(rows, samples, &blind);
+        let added = missing_switches::off_cpu(rows, samples, &blind);
         // Rows around a part are counted in the part that owns them.
-        let own = mended.into_iter().filter(|out_ns| capture.owns(*out_ns)).count();
+        let own = added.into_iter().filter(|out_ns| capture.owns(*out_ns)).count();
         capture.switches_mended += own as u64;
     }
     capture.off_cpu = off;

@@ -37,7 +37,7 @@ pub struct Requests {
     /// With more requests than this, some rows stand for several.
     most: usize,
     /// Requests that other rows stand for and that may be recorded again as open.
-    stood_for: QuickSet<u64>,
+    represented: QuickSet<u64>,
 }
 
 impl Requests {
@@ -48,7 +48,7 @@ impl Requests {
             begun: QuickMap::default(),
             renamed: QuickSet::default(),
             most: thin::MOST,
-            stood_for: QuickSet::default(),
+            represented: QuickSet::default(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Requests {
 
     /// Drops what was recorded again behind a request's end (another block).
     pub fn drop_whole(&mut self, capture: &Capture) {
-        for id in capture.requests.iter().map(|row| &row.id).chain(&self.stood_for) {
+        for id in capture.requests.iter().map(|row| &row.id).chain(&self.represented) {
             self.begun.remove(id);
         }
     }
@@ -115,7 +115,7 @@ impl Requests {
     pub fn forget_whole(&mut self, capture: &mut Capture) {
         let asked_ns = capture.meta.to_ns.saturating_sub(ASKED_BEFORE_NS);
         let late = capture.requests.drain(..).filter(|row| row.end_ns >= Some(asked_ns));
-        self.stood_for.extend(late.map(|row| row.id));
+        self.represented.extend(late.map(|row| row.id));
     }
 
     /// The rows of requests that are not whole.
@@ -178,7 +178,7 @@ impl Requests {
         let asked_ns = capture.meta.to_ns.saturating_sub(ASKED_BEFORE_NS);
         thin::thin(&mut capture.requests, thin::MOST, |row| {
             if row.end_ns >= Some(asked_ns) {
-                self.stood_for.insert(row.id);
+                self.represented.insert(row.id);
             }
         });
         // If there are too many names, thinning cannot leave fewer rows: it is then not tried again

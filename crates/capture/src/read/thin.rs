@@ -73,8 +73,8 @@ impl Kinds {
                 own.alone = Some(at);
                 continue;
             };
-            let (stays, goes) = if coin(rows[before].id) { (before, at) } else { (at, before) };
-            rows[stays].times *= 2;
+            let (kept, goes) = if coin(rows[before].id) { (before, at) } else { (at, before) };
+            rows[kept].times *= 2;
             rows[goes].times = 0;
         }
     }

@@ -8,7 +8,7 @@ use format::block::{pack_pair, FIRST_NS, HEADER_WORDS, OWNER};
 use format::record::{flag, header, Kind};
 
 const WORKER: u32 = 11;
-const KEEPER: u32 = 12;
+const HOLDER: u32 = 12;
 
 /// A block for each: thread, record.
 fn capture(records: &[(u32, Vec<u64>)]) -> Capture {
@@ -28,7 +28,7 @@ fn the_order_of_blocks_changes_no_request() {
     let begin = (WORKER, vec![header(Kind::RequestBegin, 4, 0, 1), 100, 7, 150]);
     let end = (WORKER, vec![header(Kind::RequestEnd, 4, flag::ERROR, 2), 100, 300, 7]);
     let again = (
-        KEEPER,
+        HOLDER,
         vec![header(Kind::RequestBegin, 5, flag::AGAIN, 3), 100, 7, 100, u64::from(WORKER)],
     );
     let records = [begin, end, again];
@@ -57,7 +57,7 @@ fn records_written_twice_are_one_row() {
     let gc = vec![header(Kind::Gc, 4, 2, 0), 500, 900, 44];
     let twice = |record: &[u64]| {
         let head = header(Kind::Again, record.len() + 2, 0, 0);
-        (KEEPER, [&[head, u64::from(WORKER)], record].concat())
+        (HOLDER, [&[head, u64::from(WORKER)], record].concat())
     };
     let own = |record: &[u64]| (WORKER, record.to_vec());
     let again = [own(&begin), twice(&end), twice(&gc)];

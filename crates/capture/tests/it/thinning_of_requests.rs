@@ -10,7 +10,7 @@ use format::block::{pack_pair, FIRST_NS, HEADER_WORDS, OWNER};
 use format::record::{flag, header, Kind};
 
 const WORKER: u32 = 11;
-const KEEPER: u32 = 12;
+const HOLDER: u32 = 12;
 const US: u64 = 1000;
 const REQUESTS: u64 = 520_000;
 
@@ -44,7 +44,7 @@ fn capture() -> Vec<u8> {
         writer.block(&words).expect("memory");
     }
     let mut words = vec![0; HEADER_WORDS];
-    (words[OWNER], words[FIRST_NS]) = (pack_pair(KEEPER, KEEPER), to_ns);
+    (words[OWNER], words[FIRST_NS]) = (pack_pair(HOLDER, HOLDER), to_ns);
     for id in REQUESTS - 40..REQUESTS {
         let again = header(Kind::RequestBegin, 5, flag::AGAIN, 1);
         words.extend([again, to_ns - US, id, to_ns - US, u64::from(WORKER)]);

@@ -96,7 +96,7 @@ impl Explain {
 
     /// Reads the answer of the one that runs, else starts the next. Some: a capture's verdict, or
     /// that it has none.
-    pub(crate) fn look(&mut self, recording: &Recording, queue: &Queue) -> Option<Verdict> {
+    pub(crate) fn check(&mut self, recording: &Recording, queue: &Queue) -> Option<Verdict> {
         if let Some(judging) = &mut self.judging {
             let is_whole = judging.read();
             // Its end follows its answer at once; a host that adopts it must not keep a zombie.

@@ -79,11 +79,11 @@ impl Hooks {
             );
         }
         self.waiting.push_back(verdict);
-        self.look(recording);
+        self.check(recording);
     }
 
     /// Polls the one that runs, and starts the next.
-    pub(crate) fn look(&mut self, recording: &Recording) {
+    pub(crate) fn check(&mut self, recording: &Recording) {
         if let Some(hook) = &mut self.running {
             if !hook.is_over() {
                 if !hook.is_killed && Instant::now() >= hook.until {

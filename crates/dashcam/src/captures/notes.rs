@@ -49,7 +49,7 @@ impl Notes {
     }
 
     /// Calls `say` with what is due, given all loss counters.
-    pub(crate) fn look(&mut self, now_ns: u64, counts: &[u64], mut say: impl FnMut(&str)) {
+    pub(crate) fn check(&mut self, now_ns: u64, counts: &[u64], mut say: impl FnMut(&str)) {
         for (reported, (counter, what)) in self.reported.iter_mut().zip(LIMITS) {
             let count = counts.get(*counter).copied().unwrap_or(0);
             let more = count.saturating_sub(reported.count);
@@ -76,7 +76,7 @@ mod tests {
         let mut at = |now_s: u64, cut: u64, notes: &mut Notes| {
             counts[losses::ATTRIBUTES_CUT] = cut;
             let mut said = Vec::new();
-            notes.look(now_s * 1_000_000_000, &counts, |line| said.push(line.to_owned()));
+            notes.check(now_s * 1_000_000_000, &counts, |line| said.push(line.to_owned()));
             said
         };
         assert_eq!(at(1, 0, &mut notes), Vec::<String>::new());
@@ -101,7 +101,7 @@ mod tests {
         counts[losses::NAMES_REFUSED] = 1;
         counts[losses::SPAN_LINKS_CUT] = 2;
         let mut said = 0;
-        notes.look(5, &counts, |_| said += 1);
+        notes.check(5, &counts, |_| said += 1);
         assert_eq!(said, 2);
     }
 }

@@ -90,13 +90,13 @@ struct Paced {
 }
 
 /// Bytes written in one go: some 30 us.
-const PIECE: usize = 64 * 1024;
+const WRITE_BYTES: usize = 64 * 1024;
 /// A capture is later by at most this, so that the service's threads need not wait for it.
 const MOST_REST_NS: u64 = 1_000_000_000;
 
 impl Write for Paced {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(&bytes[..bytes.len().min(PIECE)]);
+        let written = self.file.write(&bytes[..bytes.len().min(WRITE_BYTES)]);
         self.turns.rest();
         written
     }
@@ -108,7 +108,7 @@ impl Write for Paced {
 
 fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Result<WholeFile> {
     let file = Paced { file, turns: Turns::new(MOST_REST_NS) };
-    let file = BufWriter::with_capacity(PIECE, file);
+    let file = BufWriter::with_capacity(WRITE_BYTES, file);
     let mut writer = CaptureWriter::new(file, meta)?;
     let mut buffer = BlockCopy::default();
     // Blocks before tables: a record may name what was interned a moment before it, so tables

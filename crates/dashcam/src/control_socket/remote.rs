@@ -43,7 +43,7 @@ const ACCEPT_EVERY_NS: u64 = 5_000_000;
 /// After the program closed the socket, the next one accepts no client for this time.
 const REOPEN_NS: u64 = 1_000_000_000;
 /// While a capture is being written its end is polled this often.
-const LOOK_MS: i32 = 20;
+const POLL_MS: i32 = 20;
 /// Dead processes' sockets that are checked when a process starts.
 const TIDIED: usize = 64;
 
@@ -109,7 +109,7 @@ fn timeout_ms(clients: &[Client], pause_ns: u64, now: u64) -> i32 {
     let ms = |ns: u64| i32::try_from(ns / 1_000_000 + 1).unwrap_or(i32::MAX);
     let accept = (pause_ns > 0).then(|| ms(pause_ns));
     let waits = clients.iter().map(|c| match c.state {
-        State::Saving(_) => LOOK_MS,
+        State::Saving(_) => POLL_MS,
         _ => ms(c.until_ns.saturating_sub(now)),
     });
     accept.into_iter().chain(waits).min().unwrap_or(-1)
@@ -192,13 +192,13 @@ impl Client {
     fn talk(&mut self, asked: &Asked, now: u64) {
         match &mut self.state {
             State::Asking(got) => {
-                let mut piece = [0; 1024];
-                match local::read(&self.fd, &mut piece) {
+                let mut buffer = [0; 1024];
+                match local::read(&self.fd, &mut buffer) {
                     // A client only checked whether the process answers.
                     Ok(0) if got.is_empty() => self.state = State::Gone,
                     Ok(0) => self.give_up(asked),
                     Ok(length) => {
-                        got.extend_from_slice(&piece[..length]);
+                        got.extend_from_slice(&buffer[..length]);
                         self.heard(asked, now);
                     }
                     Err(error) if again(&error) => (),

@@ -295,10 +295,10 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
     let region = recording.recorder.region();
     let text = || {
         let sources = recording.sources.list();
-        let standing = meta::standing(recording.config(), &recording.runtime, &sources);
-        let standing = standing.raw("session", &counts_json(&inner.session, &inner.sink).finish());
+        let lasting = meta::lasting(recording.config(), &recording.runtime, &sources);
+        let lasting = lasting.raw("session", &counts_json(&inner.session, &inner.sink).finish());
         let to_ns = sys::clock::now_ns();
-        meta::capture(standing, region, "live stream", from_ns, to_ns, "{}")
+        meta::capture(lasting, region, "live stream", from_ns, to_ns, "{}")
     };
     let mut writer = CaptureWriter::new(out, &text())?;
     let mut blocks = Blocks::default();

@@ -44,7 +44,7 @@ pub(crate) fn labels(config: &Config) -> String {
 }
 
 /// What does not change while the process records.
-pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -> Object {
+pub fn lasting(config: &Config, runtime: &Runtime, list: &[(String, String)]) -> Object {
     Object::new()
         .text("version", env!("CARGO_PKG_VERSION"))
         .text("service", &config.service)
@@ -93,7 +93,7 @@ pub fn books(region: &Region) -> String {
 
 /// The META text of one capture.
 pub fn capture(
-    standing: Object,
+    lasting: Object,
     region: &Region,
     reason: &str,
     from_ns: u64,
@@ -105,7 +105,7 @@ pub fn capture(
         Place::File(path) => path.display().to_string(),
         Place::Process(why) => format!("process memory only: {why}"),
     };
-    standing
+    lasting
         .text("capture_id", &format!("{:016x}{:016x}", random::number(), random::number()))
         .text("reason", reason)
         .int("pid", u64::from(std::process::id()))

@@ -104,7 +104,7 @@ impl Recording {
 
     /// Stores what a recovered capture needs to know in the black box itself.
     pub(crate) fn store_settings(&self) {
-        let text = meta::standing(self.config(), &self.runtime, &self.sources.list()).finish();
+        let text = meta::lasting(self.config(), &self.runtime, &self.sources.list()).finish();
         let id = self.recorder.tables().long_text(&text);
         let slot = self.recorder.region().header(format::region::word::SETTINGS);
         slot.store(u64::from(id), Ordering::Release);

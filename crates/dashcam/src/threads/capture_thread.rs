@@ -59,7 +59,7 @@ pub(crate) fn run(parts: CaptureThread) {
     loop {
         windows.tick();
         rollups.tick(&recording);
-        notes.look(sys::clock::now_ns(), &region.losses(), say);
+        notes.check(sys::clock::now_ns(), &region.losses(), say);
         region.prepare();
         let now_ns = sys::clock::now_ns();
         judge_requests(&mut no_requests, &recording, now_ns);
@@ -74,10 +74,10 @@ pub(crate) fn run(parts: CaptureThread) {
         };
         let is_wanted = || windows::is_wanted() || !grows && recording.is_short(now_ns);
         let next = queue.next(idle, is_wanted, || recording.stopping());
-        if let Some(verdict) = explain.look(&recording, &queue) {
+        if let Some(verdict) = explain.check(&recording, &queue) {
             hooks.captured(&recording, verdict);
         }
-        hooks.look(&recording);
+        hooks.check(&recording);
         queue.drop_retired();
         let job = match next {
             Next::Job(job) => job,
@@ -173,12 +173,12 @@ fn save(
     let config = &*config;
     let window_ns = begin_ns.saturating_sub(config.window_ns);
     let since_ns = job.reaches_ns.map_or(window_ns, |reaches_ns| reaches_ns.min(window_ns));
-    let standing = meta::standing(config, &recording.runtime, &recording.sources.list());
+    let lasting = meta::lasting(config, &recording.runtime, &recording.sources.list());
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = stats::json(&recording.sampler, queue, start_ns, recording.budget_percent());
     let from_ns = since_ns.max(start_ns);
-    let standing = standing.flag("open_told", true).raw("repeated", &alarms.repeated());
-    let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
+    let lasting = lasting.flag("open_told", true).raw("repeated", &alarms.repeated());
+    let text = meta::capture(lasting, region, &job.reason, from_ns, begin_ns, &stats);
     let written = queue.saving(|| snapshot::write(config, region, &text, since_ns, number));
     let took_ns = sys::clock::now_ns() - begin_ns;
     queue.last_took_ns.store(took_ns, Ordering::Relaxed);

@@ -175,7 +175,7 @@ impl<W: World> Passes<'_, W> {
 
     fn pass(&mut self, now: u64) {
         self.sampler.pass(now);
-        self.triggers.look(now, self.sampler.open());
+        self.triggers.check(now, self.sampler.open());
         self.recording.recorder.record_twice();
         if self.recording.is_short(now) {
             self.queue.notify();
@@ -263,7 +263,7 @@ impl<W: World> Passes<'_, W> {
     fn end(&mut self) {
         self.sampler.idle();
         // Of requests that ended since the last pass.
-        self.triggers.look(sys::clock::now_ns(), &[]);
+        self.triggers.check(sys::clock::now_ns(), &[]);
         self.triggers.last_words();
         self.answer_flush();
     }

@@ -94,7 +94,7 @@ pub(crate) struct Triggers {
     /// What limits are multiplied by.
     factor: f64,
     /// The last check of what need not be checked in each pass.
-    slow_look_ns: u64,
+    slow_checked_ns: u64,
 }
 
 impl Triggers {
@@ -126,7 +126,7 @@ impl Triggers {
             signalled: None,
             captured_ns: now,
             factor: 1.0,
-            slow_look_ns: 0,
+            slow_checked_ns: 0,
         }
     }
 
@@ -153,11 +153,11 @@ impl Triggers {
     }
 
     /// Asks all rules. `open` are the requests that run.
-    pub(crate) fn look(&mut self, now: u64, open: &[OpenRequest]) {
+    pub(crate) fn check(&mut self, now: u64, open: &[OpenRequest]) {
         self.wishes();
         self.hear(now);
-        if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
-            self.slow_look_ns = now;
+        if now.saturating_sub(self.slow_checked_ns) >= SECOND_NS {
+            self.slow_checked_ns = now;
             self.decay(now);
             signal_source(&self.recording, &self.alarms);
         }

@@ -42,7 +42,7 @@ impl Loop {
             let text = format!("rule {rule} at {ms} ms");
             self.alarms.excesses.post(vec![Excess { rule, is_new, text }]);
         }
-        self.triggers.look((1_000_000 + ms) * 1_000_000, &[]);
+        self.triggers.check((1_000_000 + ms) * 1_000_000, &[]);
         match self.queue.next(Duration::ZERO, || true, || false) {
             Next::Job(job) => Some(job),
             Next::Idle | Next::End => None,

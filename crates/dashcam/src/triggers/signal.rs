@@ -2,7 +2,7 @@
 //!
 //! What it promises: a program's own handler is never replaced.
 
-use sys::signal::{usr2_taker, Taker};
+use sys::signal::{usr2_handler, Handler};
 
 use crate::recording::Recording;
 use crate::triggers::alarms::Alarms;
@@ -20,7 +20,7 @@ pub(crate) fn signal_source(recording: &Recording, alarms: &Alarms) {
     if !recording.config().signal {
         return;
     }
-    let ours = usr2_taker() == Taker::Ours;
+    let ours = usr2_handler() == Handler::Ours;
     // Reported when it changes only: the list of sources is locked and searched.
     if alarms.signal_changed(ours) {
         let state = match ours {

@@ -82,7 +82,7 @@ fn check(capture: &Capture, ran: &HashMap<u32, Vec<u64>>) {
     assert!(loss("switches_lost") > 0, "no ring was full");
     assert!(!gaps.is_empty() && gaps.iter().all(|(from, to)| from < to), "{gaps:?}");
     assert!(gaps.iter().all(|(_, to)| *to <= capture.meta.to_ns), "each is over: {gaps:?}");
-    assert_eq!(loss("switch_pauses"), 0, "it was no storm of threads");
+    assert_eq!(loss("switch_pauses"), 0, "it was no burst of threads");
     let ended = |off: &&OffCpu| off.in_ns < capture.meta.to_ns;
     let mut reported = 0;
     for (tid, offs) in &capture.off_cpu {

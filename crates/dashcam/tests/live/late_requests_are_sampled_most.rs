@@ -38,7 +38,7 @@ fn works_for(count: u64) {
 /// One test: there is one recorder a process.
 #[test]
 fn than_any_other_thread() {
-    let out = std::env::temp_dir().join(format!("dashcam-looks-{}", std::process::id()));
+    let out = std::env::temp_dir().join(format!("dashcam-samples-{}", std::process::id()));
     // Switch records would make it depend on what the kernel allows; the budget on the machine.
     let config = dashcam::Config::new().memory("16MiB").out(out.display()).control("off");
     let config = config.slow("30ms").switches(false).budget_percent(100.0).at_exit("never");
@@ -60,7 +60,7 @@ fn than_any_other_thread() {
         let late = dashcam::request!("late");
         works_for(PASSES);
         drop(late);
-        dashcam::snap("to count looks").expect("written")
+        dashcam::snap("to count samples").expect("written")
     });
     dashcam::stop();
     let capture = Capture::open(&path).expect("a capture");
@@ -69,17 +69,18 @@ fn than_any_other_thread() {
     let late = capture.requests.iter().find(|row| capture.name(row.name) == "late");
     let late = late.expect("the request");
     let (from, to) = (late.begin_ns + 30_000_000, late.end_ns.expect("ended"));
-    let looks = |tid: &u32, from: u64, to: u64| {
+    let samples_in = |tid: &u32, from: u64, to: u64| {
         let samples = capture.samples.get(tid).map_or(&[][..], |samples| samples);
         samples.iter().filter(|sample| (from..to).contains(&sample.t_ns)).count()
     };
     let quick = capture.requests.iter().filter(|row| row.tid != late.tid);
-    let mut others: Vec<usize> = quick.map(|row| looks(&row.tid, from, to)).collect();
+    let mut others: Vec<usize> = quick.map(|row| samples_in(&row.tid, from, to)).collect();
     others.sort_unstable();
-    let (its, median, most) = (looks(&late.tid, from, to), others[OTHERS / 2], others[OTHERS - 1]);
+    let (its, median, most) =
+        (samples_in(&late.tid, from, to), others[OTHERS / 2], others[OTHERS - 1]);
     assert_eq!(others.len(), OTHERS);
     // Of 16 places in a pass it has one for itself; 64 share the others: four times as many
     // samples.
     assert!(median >= 5, "the others are looked at, too: {others:?}");
-    assert!(its >= 3 * median && its >= 2 * most, "{its} looks, others {others:?}");
+    assert!(its >= 3 * median && its >= 2 * most, "{its} samples, others {others:?}");
 }

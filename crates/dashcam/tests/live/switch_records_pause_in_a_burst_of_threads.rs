@@ -29,8 +29,8 @@ fn one_thread(name: u32) {
 
 #[test]
 fn switch_records_pause_in_a_burst_of_threads() {
-    let out = std::env::temp_dir().join(format!("dashcam-storm-{}", std::process::id()));
-    let settings = dashcam::Config::new().service("storm").slow("1h").out(out.display());
+    let out = std::env::temp_dir().join(format!("dashcam-burst-{}", std::process::id()));
+    let settings = dashcam::Config::new().service("burst").slow("1h").out(out.display());
     dashcam::start(settings).expect("starts");
     until("the sampler begins", |state| !state.contains("has not begun"));
     if source() != "on" {
@@ -38,9 +38,9 @@ fn switch_records_pause_in_a_burst_of_threads() {
         return;
     }
     let name = dashcam::current().expect("recording").tables().name("short");
-    let (storm, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (burst_ends, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let stops = (testkit::SetsAtEnd(&stop), testkit::SetsAtEnd(&storm));
+        let stops = (testkit::SetsAtEnd(&stop), testkit::SetsAtEnd(&burst_ends));
         // A thread with switches, all the time.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -52,21 +52,21 @@ fn switch_records_pause_in_a_burst_of_threads() {
             one_thread(name);
             std::thread::sleep(Duration::from_millis(3));
         }
-        assert_eq!(source(), "on", "300 threads a second are no storm");
+        assert_eq!(source(), "on", "300 threads a second are no burst");
         for _ in 0..2 {
             scope.spawn(|| {
-                while !storm.load(Ordering::Relaxed) {
+                while !burst_ends.load(Ordering::Relaxed) {
                     one_thread(name);
                 }
             });
         }
-        until("the storm", |state| state.starts_with("on; paused while more than"));
+        until("the burst", |state| state.starts_with("on; paused while more than"));
         std::thread::sleep(Duration::from_millis(300));
         let inside = Capture::open(&dashcam::snap("inside").expect("a capture")).expect("whole");
         assert!(inside.meta.source_on("switches"));
         let paused = inside.switches_paused.last().expect("a pause");
         assert_eq!(paused.1, u64::MAX, "it goes on: {:?}", inside.switches_paused);
-        storm.store(true, Ordering::Relaxed);
+        burst_ends.store(true, Ordering::Relaxed);
         until("the calm", |state| state == "on");
         // A trial may fail while the machine is busy; the records must have come back for good.
         std::thread::sleep(Duration::from_millis(500));

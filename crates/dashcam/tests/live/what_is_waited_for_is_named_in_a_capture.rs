@@ -113,8 +113,8 @@ fn waits_for_a_shared_lock() {
 fn targets(capture: &Capture, request: &str, kind: WaitKind) -> BTreeSet<String> {
     let name = capture.name_id(request);
     let row = capture.requests.iter().find(|row| Some(row.name) == name).expect("it was recorded");
-    let looks = capture.samples.get(&row.tid).map_or(&[][..], Vec::as_slice);
-    let inside = looks.iter().filter(|s| {
+    let samples = capture.samples.get(&row.tid).map_or(&[][..], Vec::as_slice);
+    let inside = samples.iter().filter(|s| {
         (row.begin_ns..=row.end_ns.unwrap_or(u64::MAX)).contains(&s.t_ns) && s.wait == kind
     });
     let words = inside.map(|s| if kind == WaitKind::Futex { s.lock } else { s.target });

@@ -16,7 +16,7 @@ use super::proto::{
     TracePacketDefaults, Tracepoint, TrackDescriptor, TrackEvent,
 };
 use crate::notes;
-use crate::scene::{Arg, Args, Counter, Mark, Slice, Stand, Track};
+use crate::scene::{Arg, Args, Counter, Mark, Slice, Subject, Track};
 
 /// The process's track.
 pub(super) const PROCESS: u64 = 1;
@@ -27,7 +27,7 @@ pub(super) struct Packets<'o> {
     last_track: u64,
     pub(super) pid: i32,
     /// Tracks that have their descriptor: by position and lane, and of counters.
-    tracks: HashMap<(Stand, usize), u64>,
+    tracks: HashMap<(Subject, usize), u64>,
     counters: HashMap<String, u64>,
 }
 
@@ -104,9 +104,9 @@ impl<'o> Packets<'o> {
 
     /// `thread`: the track of the thread that was written last, the parent of its other tracks.
     pub(super) fn track(&mut self, track: &Track<'_>, thread: &mut u64) -> io::Result<()> {
-        let place = (track.stand, track.lane);
+        let place = (track.subject, track.lane);
         if let Some(uuid) = self.tracks.get(&place).copied() {
-            if matches!(track.stand, Stand::Thread(_)) {
+            if matches!(track.subject, Subject::Thread(_)) {
                 *thread = uuid;
             }
             return self.content(uuid, track);
@@ -114,11 +114,11 @@ impl<'o> Packets<'o> {
         let uuid = self.new_track();
         self.tracks.insert(place, uuid);
         let below = |uuid| Some(uuid);
-        let (parent_uuid, rank) = match track.stand {
-            Stand::Requests => (below(PROCESS), 0),
-            Stand::Awaits => (below(PROCESS), 1),
-            Stand::Thread(_) => (None, 0),
-            Stand::Overflow(_) | Stand::States(_) => (below(*thread), 2),
+        let (parent_uuid, rank) = match track.subject {
+            Subject::Requests => (below(PROCESS), 0),
+            Subject::Awaits => (below(PROCESS), 1),
+            Subject::Thread(_) => (None, 0),
+            Subject::Overflow(_) | Subject::States(_) => (below(*thread), 2),
         };
         let mut descriptor = TrackDescriptor {
             uuid: Some(uuid),
@@ -126,8 +126,8 @@ impl<'o> Packets<'o> {
             sibling_order_rank: Some(rank),
             ..TrackDescriptor::default()
         };
-        match track.stand {
-            Stand::Thread(tid) => {
+        match track.subject {
+            Subject::Thread(tid) => {
                 *thread = uuid;
                 descriptor.thread = Some(ThreadDescriptor {
                     pid: Some(self.pid),

@@ -24,7 +24,7 @@ use analysis::states::Threads;
 use capture::read::Capture;
 
 pub use lanes::{nested, Lanes};
-pub use track::{Arg, Args, Mark, Slice, Stand, Track, Visit};
+pub use track::{Arg, Args, Mark, Slice, Subject, Track, Visit};
 
 /// What the tracks of one part of a capture need to know of those before.
 #[derive(Default)]
@@ -54,8 +54,8 @@ pub fn tracks<'c>(
         slices::thread(threads, tid, &mut rows, lanes, visit)?;
         let slices = waits::states(threads, tid);
         if !slices.is_empty() {
-            let (stand, name) = (Stand::States(tid), format!("{} states", threads.name(tid)));
-            visit(Track { stand, name, lane: 0, slices, marks: Vec::new() })?;
+            let (subject, name) = (Subject::States(tid), format!("{} states", threads.name(tid)));
+            visit(Track { subject, name, lane: 0, slices, marks: Vec::new() })?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use analysis::states::Threads;
 use capture::read::{Capture, RequestRow, SpanRow};
 
 use super::lanes::Lanes;
-use super::track::{arg, attributes, Arg, Args, Mark, Slice, Stand, Track, Visit};
+use super::track::{arg, attributes, Arg, Args, Mark, Slice, Subject, Track, Visit};
 
 /// Group of all slices of a thread that nest.
 const ON_THREAD: u64 = 0;
@@ -66,7 +66,13 @@ pub fn requests<'c>(
         if capture.part.is_some() && slices.is_empty() && marks.is_empty() {
             continue;
         }
-        visit(Track { stand: Stand::Requests, name: "requests".to_owned(), lane, slices, marks })?;
+        visit(Track {
+            subject: Subject::Requests,
+            name: "requests".to_owned(),
+            lane,
+            slices,
+            marks,
+        })?;
     }
     // Of requests that began in an earlier part.
     let mut marks: Vec<Mark<'c>> = handed.into_values().flatten().collect();
@@ -74,8 +80,8 @@ pub fn requests<'c>(
         return Ok(());
     }
     marks.sort_by_key(|m| (m.t_ns, m.flow));
-    let (stand, name, lane, slices) = (Stand::Requests, "requests".to_owned(), 0, Vec::new());
-    visit(Track { stand, name, lane, slices, marks })
+    let (subject, name, lane, slices) = (Subject::Requests, "requests".to_owned(), 0, Vec::new());
+    visit(Track { subject, name, lane, slices, marks })
 }
 
 fn on_loop(requests: &[RequestRow], by_id: &HashMap<u64, usize>, span: &SpanRow) -> bool {
@@ -218,14 +224,14 @@ pub fn thread<'c>(
     visit: &mut Visit<'_, 'c>,
 ) -> io::Result<()> {
     let mut lanes = lanes.place(rows.slices.remove(&tid).unwrap_or_default()).into_iter();
-    let (stand, name) = (Stand::Thread(tid), threads.name(tid));
+    let (subject, name) = (Subject::Thread(tid), threads.name(tid));
     let slices = lanes.next().unwrap_or_default();
     // Events are read in the order of time over all threads, so each thread's are in order too.
     let marks = rows.marks.remove(&tid).unwrap_or_default();
-    visit(Track { stand, name, lane: 0, slices, marks })?;
+    visit(Track { subject, name, lane: 0, slices, marks })?;
     for (lane, slices) in lanes.enumerate().filter(|(_, slices)| !slices.is_empty()) {
         let name = format!("{} (overlapping)", threads.name(tid));
-        visit(Track { stand: Stand::Overflow(tid), name, lane, slices, marks: Vec::new() })?;
+        visit(Track { subject: Subject::Overflow(tid), name, lane, slices, marks: Vec::new() })?;
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ pub struct Mark<'c> {
 
 /// The position of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stand {
+pub enum Subject {
     /// Beside the threads.
     Requests,
     /// Below the requests.
@@ -89,7 +89,7 @@ pub enum Stand {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track<'c> {
     /// Its position.
-    pub stand: Stand,
+    pub subject: Subject,
     /// Its label.
     pub name: String,
     /// Distinguishes tracks at one position.

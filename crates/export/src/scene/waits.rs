@@ -12,7 +12,7 @@ use format::record::{flag, Await, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use super::lanes::Lanes;
-use super::track::{arg, Arg, Args, Slice, Stand, Track, Visit};
+use super::track::{arg, Arg, Args, Slice, Subject, Track, Visit};
 
 /// A waiting task is sampled again at least this often; a longer gap means that nothing was seen.
 const STALE_NS: u64 = 300_000_000;
@@ -159,10 +159,11 @@ pub fn awaits<'c>(
     let mut slices = Vec::new();
     // Another one for each task, in all parts of a capture.
     let first = capture.part.map_or(0, |part| part.number) << 32;
-    for (group, (request, _, looks)) in (first..).zip(&tasks) {
+    for (group, (request, _, observations)) in (first..).zip(&tasks) {
         let end_ns = ends.get(request).copied().unwrap_or(threads.end_ns);
-        for (i, seen) in looks.iter().enumerate().filter(|(_, seen)| capture.owns(seen.t_ns)) {
-            let next_ns = looks.get(i + 1).map_or(end_ns, |next| next.t_ns);
+        for (i, seen) in observations.iter().enumerate().filter(|(_, seen)| capture.owns(seen.t_ns))
+        {
+            let next_ns = observations.get(i + 1).map_or(end_ns, |next| next.t_ns);
             let end_ns = next_ns.min(seen.t_ns.saturating_add(STALE_NS)).max(seen.t_ns);
             let name = Cow::Owned(format!("awaits {}", seen.kind.text()));
             let args = facts(threads, seen);
@@ -172,8 +173,8 @@ pub fn awaits<'c>(
     }
     let placed = lanes.place(slices).into_iter().enumerate();
     for (lane, slices) in placed.filter(|(_, slices)| !slices.is_empty()) {
-        let (stand, name) = (Stand::Awaits, "awaits".to_owned());
-        visit(Track { stand, name, lane, slices, marks: Vec::new() })?;
+        let (subject, name) = (Subject::Awaits, "awaits".to_owned());
+        visit(Track { subject, name, lane, slices, marks: Vec::new() })?;
     }
     Ok(())
 }

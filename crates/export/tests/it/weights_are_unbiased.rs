@@ -74,7 +74,7 @@ struct Thread {
     /// CPU time so far, and at the last sample.
     cpu_ms: u64,
     cpu_recorded_ms: u64,
-    looked_ms: Option<u64>,
+    sampled_ms: Option<u64>,
     /// It was on a CPU since then.
     ran: bool,
 }
@@ -170,7 +170,7 @@ impl Simulation {
         let (step, runs) = (thread.step, kind.runs(thread.step));
         thread.cpu_ms += u64::from(runs);
         thread.ran |= runs;
-        if kind.is_exact() || thread.looked_ms.is_some() {
+        if kind.is_exact() || thread.sampled_ms.is_some() {
             self.truth_ms[step] += 1;
         }
     }
@@ -178,8 +178,8 @@ impl Simulation {
     fn pass(&mut self, now_ms: u64) {
         let all = &self.threads;
         let of = |tid: &u32| all[*tid as usize];
-        let news = |t: &Thread| t.ran || !self.kind.is_exact() || t.looked_ms.is_none();
-        let is_due = |t: &Thread| news(t) || t.looked_ms.is_none_or(|ms| now_ms - ms >= REPEAT_MS);
+        let news = |t: &Thread| t.ran || !self.kind.is_exact() || t.sampled_ms.is_none();
+        let is_due = |t: &Thread| news(t) || t.sampled_ms.is_none_or(|ms| now_ms - ms >= REPEAT_MS);
         let late = |t: &Thread| t.step != 0 && now_ms - t.request_ms > USUAL_MS;
         let mut due: Vec<u32> =
             (0..THREADS).filter(|tid| late(&of(tid)) && is_due(&of(tid))).collect();
@@ -188,13 +188,13 @@ impl Simulation {
         let mut chosen = Vec::new();
         choose(&due, &mut rest, MOST, &mut self.random, &mut chosen);
         assert!(chosen.len() <= MOST);
-        chosen.into_iter().for_each(|tid| self.look(tid, now_ms));
+        chosen.into_iter().for_each(|tid| self.sample(tid, now_ms));
     }
 
-    fn look(&mut self, tid: u32, now_ms: u64) {
+    fn sample(&mut self, tid: u32, now_ms: u64) {
         let runs = self.kind.runs(self.at(tid).step);
         let thread = self.at(tid);
-        let wall_ms = thread.looked_ms.replace(now_ms).map_or(0, |last_ms| now_ms - last_ms);
+        let wall_ms = thread.sampled_ms.replace(now_ms).map_or(0, |last_ms| now_ms - last_ms);
         let cpu_ms = thread.cpu_ms - std::mem::replace(&mut thread.cpu_recorded_ms, thread.cpu_ms);
         thread.ran = runs;
         let stack = thread.step as u32 + 1;
@@ -327,7 +327,8 @@ fn check(kind: Kind) {
     // of the time before samples.
     let counted = Errors::of(&all, |made| made.weighs(Value::Samples).0);
     let later = Errors::of(&all, Simulation::of_later);
-    for (what, errors) in [("looks are counted", counted), ("the later look has it all", later)] {
+    for (what, errors) in [("samples are counted", counted), ("the later sample has it all", later)]
+    {
         let seen = errors.iter().filter(|errors| errors.is_off(kind.most_off())).count();
         assert!(seen >= 2, "{kind:?}: nobody would notice if {what}");
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use format::region::losses;
 use ring::{OnFull, Queue, QueueCounts};
 
-use super::table::{Filter, Taker, SESSIONS, TABLE};
-use crate::current::{current, set_takers, BLACK_BOX};
+use super::table::{Filter, Receiver, SESSIONS, TABLE};
+use crate::current::{current, set_receivers, BLACK_BOX};
 
 /// How long closing waits for a thread that is inside; after that the memory is left to the thread.
 const LEAVE_NS: u64 = 1_000_000_000;
@@ -37,22 +37,22 @@ impl Session {
             Some(_) => recorder.region().layout().name_bytes / 8 / 64 + 1,
             None => 0,
         };
-        let mut taker = Box::new(Taker {
+        let mut receiver = Box::new(Receiver {
             filter,
             passing: (0..names).map(|_| AtomicU64::new(0)).collect(),
             queue: Queue::new(bytes, on_full),
             filtered: AtomicU64::new(0),
         });
         for (bit, place) in TABLE.iter().enumerate().skip(1) {
-            match place.put(taker) {
-                Err(back) => taker = back,
+            match place.put(receiver) {
+                Err(back) => receiver = back,
                 Ok(()) => {
                     // From here on new names are learned as they come; these are the names that
                     // exist already.
                     recorder.tables().each_name(|id, text| {
-                        place.with(|taker| taker.learn(id, text));
+                        place.with(|receiver| receiver.learn(id, text));
                     });
-                    set_takers(1 << bit, true);
+                    set_receivers(1 << bit, true);
                     return Ok(Session { bit, pid: std::process::id() });
                 }
             }
@@ -70,10 +70,10 @@ impl Session {
     /// reader at a time.
     pub fn read(&self, most: usize, mut each: impl FnMut(u32, &[u64])) -> usize {
         let mut record = Vec::with_capacity(128);
-        let read = self.with(|taker| {
+        let read = self.with(|receiver| {
             let mut count = 0;
             while count < most {
-                let Some(tid) = taker.queue.take(&mut record) else { break };
+                let Some(tid) = receiver.queue.take(&mut record) else { break };
                 each(tid, &record);
                 count += 1;
             }
@@ -85,9 +85,9 @@ impl Session {
     /// What became of the records it was offered. At rest: offered = read + overwritten + dropped +
     /// torn + still inside.
     pub fn counts(&self) -> SessionCounts {
-        let counts = self.with(|taker| SessionCounts {
-            filtered: taker.filtered.load(Ordering::Relaxed),
-            queue: taker.queue.counts(),
+        let counts = self.with(|receiver| SessionCounts {
+            filtered: receiver.filtered.load(Ordering::Relaxed),
+            queue: receiver.queue.counts(),
         });
         counts.unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Session {
     /// Stops recording; what is in the queue can still be read.
     pub fn pause(&self) {
         if self.is_ours() {
-            set_takers(1 << self.bit, false);
+            set_receivers(1 << self.bit, false);
         }
     }
 
@@ -104,7 +104,7 @@ impl Session {
         self.pid == std::process::id()
     }
 
-    fn with<R>(&self, visit: impl FnOnce(&Taker) -> R) -> Option<R> {
+    fn with<R>(&self, visit: impl FnOnce(&Receiver) -> R) -> Option<R> {
         self.is_ours().then(|| TABLE[self.bit].with(visit)).flatten()
     }
 }
@@ -123,22 +123,22 @@ impl Drop for Session {
 
 /// Offers a record to the sessions whose bits are set.
 #[cold]
-pub(crate) fn offer(takers: u64, record: &[u64]) {
-    let mut bits = takers & !BLACK_BOX;
+pub(crate) fn offer(receivers: u64, record: &[u64]) {
+    let mut bits = receivers & !BLACK_BOX;
     while bits != 0 {
-        TABLE[bits.trailing_zeros() as usize].with(|taker| offer_to(taker, record));
+        TABLE[bits.trailing_zeros() as usize].with(|receiver| offer_to(receiver, record));
         bits &= bits - 1;
     }
 }
 
-fn offer_to(taker: &Taker, record: &[u64]) {
-    if taker.wants(record) {
-        if !taker.queue.offer(sys::thread::cached_tid(), record) {
+fn offer_to(receiver: &Receiver, record: &[u64]) {
+    if receiver.wants(record) {
+        if !receiver.queue.offer(sys::thread::cached_tid(), record) {
             if let Some(recorder) = current() {
                 recorder.region().lose(losses::SESSIONS_DROPPED, 1);
             }
         }
     } else {
-        taker.filtered.fetch_add(1, Ordering::Relaxed);
+        receiver.filtered.fetch_add(1, Ordering::Relaxed);
     }
 }

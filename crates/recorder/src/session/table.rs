@@ -29,7 +29,7 @@ impl Default for Filter {
 }
 
 /// An entry of the table while a session is open.
-pub(super) struct Taker {
+pub(super) struct Receiver {
     pub(super) filter: Filter,
     /// Names that pass, a bit each by id.
     pub(super) passing: Box<[AtomicU64]>,
@@ -38,12 +38,12 @@ pub(super) struct Taker {
     pub(super) filtered: AtomicU64,
 }
 
-pub(super) static TABLE: [Visited<Taker>; SESSIONS] = [const { Visited::empty() }; SESSIONS];
+pub(super) static TABLE: [Visited<Receiver>; SESSIONS] = [const { Visited::empty() }; SESSIONS];
 
 /// A new name: sessions that choose by name decide about it. Called under the tables' lock.
 pub(crate) fn learn_name(id: ring::Name, text: &str) {
     for place in TABLE.iter().filter(|place| !place.is_empty()) {
-        place.with(|taker| taker.learn(id, text));
+        place.with(|receiver| receiver.learn(id, text));
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn forget_all() {
     TABLE.iter().for_each(Visited::forget);
 }
 
-impl Taker {
+impl Receiver {
     pub(super) fn learn(&self, id: ring::Name, text: &str) {
         let passes = self.filter.names.as_ref().is_some_and(|passes| passes(text));
         if let Some(word) = self.passing.get(id as usize / 64).filter(|_| passes) {

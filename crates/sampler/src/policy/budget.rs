@@ -11,7 +11,7 @@
 /// Fills at `share` of real time, up to what `BURST_NS` of time brings in.
 pub struct Budget {
     share: f64,
-    purse_ns: f64,
+    bucket_ns: f64,
     /// What samples may cost that the bucket does not pay for.
     trickle_ns: f64,
     last_ns: u64,
@@ -36,13 +36,13 @@ pub enum Need {
 
 /// Whether a pass may sample threads, and what pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PaidBy {
     /// It may not.
-    No,
+    Nothing,
     /// The bucket pays for it.
-    Saved,
+    Bucket,
     /// The part of the income that does not go into the bucket.
-    Trickled,
+    Trickle,
 }
 
 /// The bucket holds at most what this much time brings in.
@@ -85,10 +85,10 @@ impl Budget {
     /// `percent` of one core, from `now_ns` on.
     pub fn new(percent: f64, now_ns: u64) -> Budget {
         let share = percent / 100.0;
-        let purse_ns = share * BURST_NS * BEGINS;
+        let bucket_ns = share * BURST_NS * BEGINS;
         Budget {
             share,
-            purse_ns,
+            bucket_ns,
             trickle_ns: share * TRICKLE * TRICKLE_NS,
             last_ns: now_ns,
             saved_ns: 0.0,
@@ -105,20 +105,20 @@ impl Budget {
         if share != self.share {
             self.earn(now_ns);
             let times = share / self.share;
-            self.purse_ns *= times;
+            self.bucket_ns *= times;
             self.trickle_ns *= times;
             self.share = share;
         }
     }
 
-    /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `look`: the answer of
-    /// `may_look` for it.
-    pub fn spend(&mut self, cost_ns: u64, now_ns: u64, look: Look) {
+    /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `paid_by`: the answer of
+    /// `may_sample` for it.
+    pub fn spend(&mut self, cost_ns: u64, now_ns: u64, paid_by: PaidBy) {
         self.earn(now_ns);
-        let mean = match look {
-            Look::No => &mut self.rests_ns,
-            Look::Saved => &mut self.saved_ns,
-            Look::Trickled => &mut self.trickled_ns,
+        let mean = match paid_by {
+            PaidBy::Nothing => &mut self.rests_ns,
+            PaidBy::Bucket => &mut self.saved_ns,
+            PaidBy::Trickle => &mut self.trickled_ns,
         };
         let mut cost = cost_ns as f64;
         if *mean > 0.0 {
@@ -127,8 +127,8 @@ impl Budget {
             cost = cost.min(usual);
         }
         *mean += (cost - *mean) / 32.0;
-        self.purse_ns = (self.purse_ns - cost).max(self.least_ns());
-        let paid = if look == Look::Trickled { cost } else { 0.0 };
+        self.bucket_ns = (self.bucket_ns - cost).max(self.least_ns());
+        let paid = if paid_by == PaidBy::Trickle { cost } else { 0.0 };
         self.trickle_ns = (self.trickle_ns - paid).max(-ONE_PASS_NS);
     }
 
@@ -138,47 +138,47 @@ impl Budget {
         let income = passed * self.share;
         self.last_ns = self.last_ns.max(now_ns);
         self.peak_ns *= (-passed / FADES_NS).exp2();
-        self.purse_ns = (self.purse_ns + income).min(self.most_ns());
+        self.bucket_ns = (self.bucket_ns + income).min(self.most_ns());
         let aside = self.share * TRICKLE * TRICKLE_NS;
         self.trickle_ns = (self.trickle_ns + income * TRICKLE).min(aside);
     }
 
     /// Whether a pass may sample threads at `now_ns`.
-    pub fn may_look(&mut self, need: Need, now_ns: u64) -> Look {
+    pub fn may_sample(&mut self, need: Need, now_ns: u64) -> PaidBy {
         self.earn(now_ns);
-        self.look(need)
+        self.pays_for(need)
     }
 
-    fn look(&self, need: Need) -> Look {
+    fn pays_for(&self, need: Need) -> PaidBy {
         let saved = match need {
             Need::Usual => false,
-            Need::Stalled => self.purse_ns > KEPT * self.most_ns(),
-            Need::Slow => self.purse_ns > 0.0,
+            Need::Stalled => self.bucket_ns > KEPT * self.most_ns(),
+            Need::Slow => self.bucket_ns > 0.0,
         };
         match (saved, self.trickle_ns > 0.0) {
-            (true, _) => Look::Saved,
-            (false, true) => Look::Trickled,
-            (false, false) => Look::No,
+            (true, _) => PaidBy::Bucket,
+            (false, true) => PaidBy::Trickle,
+            (false, false) => PaidBy::Nothing,
         }
     }
 
     /// Whether there is little more than what is kept for slow requests.
     pub fn is_low(&self) -> bool {
-        self.purse_ns <= LOW * self.most_ns()
+        self.bucket_ns <= LOW * self.most_ns()
     }
 
     /// Whether nothing more can be borrowed: even the work that should not be left out is done less
     /// often.
     pub fn is_overdrawn(&self) -> bool {
-        self.purse_ns <= 0.9 * self.least_ns()
+        self.bucket_ns <= 0.9 * self.least_ns()
     }
 
     /// From the begin of one pass to the begin of the next. A pass that will not sample threads
     /// comes later: the work that it cannot leave out costs, and would use up the income.
     pub fn period_ns(&self, usual_ns: u64, need: Need) -> u64 {
-        let times = match (self.look(need), self.look(Need::Slow)) {
-            (Look::No, Look::No) => 3,
-            (Look::No, _) if self.even_ns() > EVEN_PERIODS * usual_ns => EVEN_PERIODS,
+        let times = match (self.pays_for(need), self.pays_for(Need::Slow)) {
+            (PaidBy::Nothing, PaidBy::Nothing) => 3,
+            (PaidBy::Nothing, _) if self.even_ns() > EVEN_PERIODS * usual_ns => EVEN_PERIODS,
             _ => return usual_ns,
         };
         // At that pace it takes no more than half of what comes in.
@@ -188,8 +188,8 @@ impl Budget {
 
     /// The next pass comes no earlier, so that the trickle can pay for it; 0: at any time.
     pub fn paid_at_ns(&self, usual_ns: u64, need: Need) -> u64 {
-        match (self.look(need), self.look(Need::Slow)) {
-            (Look::No, Look::Saved | Look::Trickled) => {
+        match (self.pays_for(need), self.pays_for(Need::Slow)) {
+            (PaidBy::Nothing, PaidBy::Bucket | PaidBy::Trickle) => {
                 self.last_ns + self.even_ns().min(EVEN_PERIODS * usual_ns)
             }
             _ => 0,
@@ -236,8 +236,9 @@ impl Default for Width {
 
 impl Width {
     /// Takes note of what a pass may do; `usual_ns`: how often passes should come.
-    pub fn follow(&mut self, look: Look, budget: &Budget, usual_ns: u64) {
-        let less = look == Look::No || look == Look::Trickled && budget.is_too_wide(usual_ns);
+    pub fn follow(&mut self, paid_by: PaidBy, budget: &Budget, usual_ns: u64) {
+        let less = paid_by == PaidBy::Nothing
+            || paid_by == PaidBy::Trickle && budget.is_too_wide(usual_ns);
         let step = if less { -STEP } else { STEP / PASSES_A_STEP };
         self.threads = (self.threads + step).clamp(NARROWEST, WIDEST);
     }
@@ -268,10 +269,10 @@ mod tests {
         let (mut cpu, mut now_ns) = (0, 0);
         while now_ns < 60 * SECOND_NS {
             now_ns = next(&budget, now_ns, need);
-            let look = budget.may_look(need, now_ns);
-            let cost = if look == Look::No { rest_ns } else { cost_ns };
+            let paid_by = budget.may_sample(need, now_ns);
+            let cost = if paid_by == PaidBy::Nothing { rest_ns } else { cost_ns };
             cpu += cost;
-            budget.spend(cost, now_ns, look);
+            budget.spend(cost, now_ns, paid_by);
         }
         cpu as f64 / now_ns as f64
     }
@@ -299,21 +300,21 @@ mod tests {
     #[test]
     fn a_budget_that_changes_keeps_what_it_has_saved_as_time() {
         let mut budget = Budget::new(1.0, 0);
-        let saved_ns = budget.purse_ns;
+        let saved_ns = budget.bucket_ns;
         budget.follow(0.25, 0);
-        assert_eq!(budget.purse_ns, saved_ns / 4.0);
+        assert_eq!(budget.bucket_ns, saved_ns / 4.0);
         budget.follow(0.25, SECOND_NS);
-        assert_eq!(budget.purse_ns, saved_ns / 4.0, "the same is no change");
+        assert_eq!(budget.bucket_ns, saved_ns / 4.0, "the same is no change");
         budget.follow(1.0, SECOND_NS);
         // A second of the quarter came in.
-        assert_eq!(budget.purse_ns, saved_ns + SECOND_NS as f64 * 0.01);
-        assert_eq!(budget.look(Need::Slow), Look::Saved);
+        assert_eq!(budget.bucket_ns, saved_ns + SECOND_NS as f64 * 0.01);
+        assert_eq!(budget.pays_for(Need::Slow), PaidBy::Bucket);
     }
 
     /// Each of these was half of a larger share before what came again was booked whole.
     #[test]
     fn what_comes_again_is_no_freak_and_small_budgets_hold_too() {
-        for (percent, every, dear_ns) in [
+        for (percent, every, expensive_ns) in [
             (1.0, 32, 20_000_000),
             (1.0, 16, 50_000_000),
             (1.0, 100, 10_000_000),
@@ -324,18 +325,18 @@ mod tests {
             let (mut cpu, mut now_ns, mut step) = (0, 0, 0u64);
             while now_ns < 600 * SECOND_NS {
                 now_ns = next(&budget, now_ns, Need::Slow);
-                let look = budget.may_look(Need::Slow, now_ns);
-                step += u64::from(look != Look::No);
-                let cost = match look {
-                    Look::No => 300,
-                    _ if step.is_multiple_of(every) => dear_ns,
+                let paid_by = budget.may_sample(Need::Slow, now_ns);
+                step += u64::from(paid_by != PaidBy::Nothing);
+                let cost = match paid_by {
+                    PaidBy::Nothing => 300,
+                    _ if step.is_multiple_of(every) => expensive_ns,
                     _ => 20_000,
                 };
                 cpu += if now_ns > 300 * SECOND_NS { cost } else { 0 };
-                budget.spend(cost, now_ns, look);
+                budget.spend(cost, now_ns, paid_by);
             }
             let spent = cpu as f64 / 300e9 * 100.0;
-            assert!(spent < 1.25 * percent, "{percent} %, {dear_ns} ns: {spent}");
+            assert!(spent < 1.25 * percent, "{percent} %, {expensive_ns} ns: {spent}");
         }
     }
 
@@ -354,16 +355,20 @@ mod tests {
         let mut now_ns = 0;
         while now_ns < 60 * SECOND_NS {
             now_ns = next(&budget, now_ns, Need::Usual);
-            let look = budget.may_look(Need::Usual, now_ns);
-            budget.spend(if look == Look::No { COST_NS / 3 } else { COST_NS }, now_ns, look);
+            let paid_by = budget.may_sample(Need::Usual, now_ns);
+            budget.spend(
+                if paid_by == PaidBy::Nothing { COST_NS / 3 } else { COST_NS },
+                now_ns,
+                paid_by,
+            );
         }
         let mut urgent = 0;
-        while budget.may_look(Need::Slow, now_ns) == Look::Saved {
+        while budget.may_sample(Need::Slow, now_ns) == PaidBy::Bucket {
             urgent += 1;
             now_ns += PERIOD_NS;
-            budget.spend(COST_NS, now_ns, Look::Saved);
+            budget.spend(COST_NS, now_ns, PaidBy::Bucket);
         }
-        assert!(urgent > 700, "{urgent} looks, 10 ms apart");
+        assert!(urgent > 700, "{urgent} samples, 10 ms apart");
     }
 
     /// A second in which a pass that samples costs 3 ms (a program that loads), then usual ones.
@@ -373,13 +378,13 @@ mod tests {
         let (mut seen, mut now_ns) = (0, 0);
         while now_ns < 4 * SECOND_NS {
             now_ns = next(&budget, now_ns, Need::Usual);
-            let look = budget.may_look(Need::Usual, now_ns);
+            let paid_by = budget.may_sample(Need::Usual, now_ns);
             let loads = now_ns < SECOND_NS;
-            seen += u32::from(look != Look::No && !loads);
+            seen += u32::from(paid_by != PaidBy::Nothing && !loads);
             let usual = if loads { 3_000_000 } else { 100_000 };
-            budget.spend(if look == Look::No { 30_000 } else { usual }, now_ns, look);
+            budget.spend(if paid_by == PaidBy::Nothing { 30_000 } else { usual }, now_ns, paid_by);
         }
-        assert!(seen > 80, "{seen} looks in 3 s");
+        assert!(seen > 80, "{seen} samples in 3 s");
     }
 
     #[test]
@@ -388,39 +393,39 @@ mod tests {
         let mut now_ns = 0;
         while !budget.is_overdrawn() {
             now_ns += PERIOD_NS;
-            budget.spend(1_000_000, now_ns, Look::No);
+            budget.spend(1_000_000, now_ns, PaidBy::Nothing);
         }
         assert!(now_ns > SECOND_NS, "savings of 150 ms come first, and 50 ms are borrowed");
-        budget.spend(1_000, now_ns + SECOND_NS, Look::No);
+        budget.spend(1_000, now_ns + SECOND_NS, PaidBy::Nothing);
         assert!(!budget.is_overdrawn());
     }
 
     #[test]
     fn a_freak_pass_does_not_silence_the_sampler() {
         let mut budget = Budget::new(1.0, 0);
-        (1..100u64).for_each(|i| budget.spend(50_000, i * PERIOD_NS, Look::Saved));
-        budget.spend(3 * SECOND_NS, SECOND_NS, Look::Saved);
-        assert_eq!(budget.may_look(Need::Slow, 2 * SECOND_NS), Look::Saved);
+        (1..100u64).for_each(|i| budget.spend(50_000, i * PERIOD_NS, PaidBy::Bucket));
+        budget.spend(3 * SECOND_NS, SECOND_NS, PaidBy::Bucket);
+        assert_eq!(budget.may_sample(Need::Slow, 2 * SECOND_NS), PaidBy::Bucket);
     }
 
     /// Usual passes that cost 25 us and 16 more for each thread that is sampled.
     #[test]
     fn passes_get_narrower_so_that_they_come_as_often_as_they_should() {
         let (mut budget, mut width) = (Budget::new(1.0, 0), Width::default());
-        let (mut now_ns, mut passes, mut looks, mut cpu_ns) = (0, 0, 0, 0);
+        let (mut now_ns, mut passes, mut samples, mut cpu_ns) = (0, 0, 0, 0);
         while now_ns < 60 * SECOND_NS {
             now_ns = next(&budget, now_ns, Need::Usual);
-            let look = budget.may_look(Need::Usual, now_ns);
-            width.follow(look, &budget, PERIOD_NS);
-            let threads = if look == Look::No { 0 } else { width.threads() as u64 };
+            let paid_by = budget.may_sample(Need::Usual, now_ns);
+            width.follow(paid_by, &budget, PERIOD_NS);
+            let threads = if paid_by == PaidBy::Nothing { 0 } else { width.threads() as u64 };
             let cost_ns = 25_000 + 16_000 * threads;
-            budget.spend(cost_ns, now_ns, look);
+            budget.spend(cost_ns, now_ns, paid_by);
             if now_ns > 30 * SECOND_NS {
-                (passes, looks, cpu_ns) = (passes + 1, looks + threads, cpu_ns + cost_ns);
+                (passes, samples, cpu_ns) = (passes + 1, samples + threads, cpu_ns + cost_ns);
             }
         }
         assert!(passes > 2850, "{passes} in 30 s");
-        assert!(looks > 5 * passes / 4, "{looks} in {passes} passes");
+        assert!(samples > 5 * passes / 4, "{samples} in {passes} passes");
         assert!(cpu_ns < 153 * 1_000_000, "{cpu_ns} ns");
     }
 }

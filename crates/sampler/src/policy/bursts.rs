@@ -1,7 +1,7 @@
 //! When switch records cost more than they are worth: bursts of short-lived threads.
 //!
 //! How it works: for each new thread the kernel copies the events that write switch records, one a
-//! CPU, and removes them at the thread's end. `Storm` is passed the births and answers when to
+//! CPU, and removes them at the thread's end. `Burst` is passed the births and answers when to
 //! close the events and when to open them again:
 //!
 //! ```text
@@ -47,7 +47,7 @@ enum Mode {
 
 /// The decision.
 #[derive(Debug)]
-pub struct Storm {
+pub struct Burst {
     mode: Mode,
     limit: u64,
     begin_ns: u64,
@@ -57,12 +57,12 @@ pub struct Storm {
     wait_ns: u64,
 }
 
-impl Storm {
+impl Burst {
     /// With events on `cpus` CPUs, recording from `now_ns` on.
-    pub fn new(cpus: usize, now_ns: u64) -> Storm {
+    pub fn new(cpus: usize, now_ns: u64) -> Burst {
         let limit = (COST_NS / (EVENT_NS * cpus.max(1) as u64)).max(CALM);
         let (mode, wait_ns) = (Mode::Recording, WAIT_NS.0);
-        Storm { mode, limit, begin_ns: now_ns, births: 0, streak: 0, wait_ns }
+        Burst { mode, limit, begin_ns: now_ns, births: 0, streak: 0, wait_ns }
     }
 
     /// Births a second from which on it is a burst.
@@ -137,11 +137,11 @@ mod tests {
 
     /// Passes every 10 ms from `from_ms` to `to_ms` with `rate` births a second; the changes, as
     /// text. In a pause the caller's bound is `bound` a second.
-    fn run(storm: &mut Storm, from_ms: u64, to_ms: u64, rate: u64, bound: u64) -> Vec<String> {
+    fn run(burst: &mut Burst, from_ms: u64, to_ms: u64, rate: u64, bound: u64) -> Vec<String> {
         let (mut changes, mut owed) = (Vec::new(), 0);
         for ms in (from_ms + 10..=to_ms).step_by(10) {
-            owed += if matches!(storm.mode, Mode::Paused { .. }) { bound } else { rate };
-            if let Some(change) = storm.update(ms * MS, owed / 100) {
+            owed += if matches!(burst.mode, Mode::Paused { .. }) { bound } else { rate };
+            if let Some(change) = burst.update(ms * MS, owed / 100) {
                 changes.push(format!("{change:?} at {ms} ms"));
             }
             owed %= 100;
@@ -152,33 +152,33 @@ mod tests {
     #[test]
     fn a_thread_for_each_of_some_hundred_requests_is_no_burst() {
         for cpus in [1, 2, 8, 256] {
-            let mut storm = Storm::new(cpus, 0);
-            assert_eq!(run(&mut storm, 0, 60_000, 450, 450), [""; 0], "{cpus} CPUs");
+            let mut burst = Burst::new(cpus, 0);
+            assert_eq!(run(&mut burst, 0, 60_000, 450, 450), [""; 0], "{cpus} CPUs");
         }
-        assert_eq!(Storm::new(2, 0).limit(), 1000);
-        assert_eq!(Storm::new(64, 0).limit(), 500);
+        assert_eq!(Burst::new(2, 0).limit(), 1000);
+        assert_eq!(Burst::new(64, 0).limit(), 500);
     }
 
     #[test]
     fn two_windows_of_births_at_the_start_are_no_burst() {
-        let mut storm = Storm::new(2, 0);
-        assert_eq!(run(&mut storm, 0, 500, 8_000, 0), [""; 0]);
-        assert_eq!(run(&mut storm, 500, 5_000, 10, 10), [""; 0]);
+        let mut burst = Burst::new(2, 0);
+        assert_eq!(run(&mut burst, 0, 500, 8_000, 0), [""; 0]);
+        assert_eq!(run(&mut burst, 500, 5_000, 10, 10), [""; 0]);
     }
 
     #[test]
     fn a_burst_pauses_and_its_end_brings_the_records_back() {
-        let mut storm = Storm::new(2, 0);
-        assert_eq!(run(&mut storm, 0, 2_000, 20_000, 20_000), ["Pause at 1000 ms"]);
+        let mut burst = Burst::new(2, 0);
+        assert_eq!(run(&mut burst, 0, 2_000, 20_000, 20_000), ["Pause at 1000 ms"]);
         // Between half of the limit and the limit nothing changes.
-        assert_eq!(run(&mut storm, 2_000, 3_000, 600, 600), [""; 0]);
-        assert_eq!(run(&mut storm, 3_000, 9_000, 300, 300), ["Resume at 4000 ms"]);
+        assert_eq!(run(&mut burst, 2_000, 3_000, 600, 600), [""; 0]);
+        assert_eq!(run(&mut burst, 3_000, 9_000, 300, 300), ["Resume at 4000 ms"]);
     }
 
     #[test]
     fn trials_in_a_long_burst_are_short_and_get_rare() {
-        let mut storm = Storm::new(2, 0);
-        let changes = run(&mut storm, 0, 100_000, 20_000, 20_000);
+        let mut burst = Burst::new(2, 0);
+        let changes = run(&mut burst, 0, 100_000, 20_000, 20_000);
         let resumed = changes.iter().filter(|t| t.starts_with("Resume")).count();
         assert_eq!(
             changes[..5],
@@ -195,17 +195,17 @@ mod tests {
 
     #[test]
     fn another_process_that_forks_a_lot_delays_the_return_only() {
-        let mut storm = Storm::new(2, 0);
-        run(&mut storm, 0, 1_000, 20_000, 0);
-        assert_eq!(run(&mut storm, 1_000, 60_000, 0, 5_000), ["Resume at 5000 ms"]);
+        let mut burst = Burst::new(2, 0);
+        run(&mut burst, 0, 1_000, 20_000, 0);
+        assert_eq!(run(&mut burst, 1_000, 60_000, 0, 5_000), ["Resume at 5000 ms"]);
     }
 
     #[test]
     fn what_is_refused_is_tried_again() {
-        let mut storm = Storm::new(2, 0);
-        run(&mut storm, 0, 1_000, 20_000, 0);
-        assert_eq!(run(&mut storm, 1_000, 2_000, 0, 0), ["Resume at 2000 ms"]);
-        storm.refused(2_000 * MS);
-        assert_eq!(run(&mut storm, 2_000, 3_000, 0, 0), ["Resume at 3000 ms"]);
+        let mut burst = Burst::new(2, 0);
+        run(&mut burst, 0, 1_000, 20_000, 0);
+        assert_eq!(run(&mut burst, 1_000, 2_000, 0, 0), ["Resume at 2000 ms"]);
+        burst.refused(2_000 * MS);
+        assert_eq!(run(&mut burst, 2_000, 3_000, 0, 0), ["Resume at 3000 ms"]);
     }
 }

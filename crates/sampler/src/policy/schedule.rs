@@ -113,7 +113,7 @@ pub fn late_ns(planned_ns: u64, now: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Look;
+    use super::super::budget::PaidBy;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -180,7 +180,7 @@ mod tests {
         let soon = (10 * MS, 20 * MS);
         assert_eq!(schedule.next(&budget, Need::Usual, soon, (0, 1)), Next::At(10 * MS));
         // All is spent, but not all that may be borrowed: the rings come first.
-        budget.spend(160 * MS, MS, Look::Trickled);
+        budget.spend(160 * MS, MS, PaidBy::Trickle);
         schedule.note(&WORKS, RAN, 0);
         assert_eq!(schedule.next(&budget, Need::Usual, USUAL, (0, 1)), Next::At(30 * MS));
         assert_eq!(schedule.next(&budget, Need::Usual, soon, (0, 1)), Next::At(20 * MS));
@@ -193,9 +193,9 @@ mod tests {
         let (mut planned_ns, mut passes, mut in_vain) = (0, 0, 0);
         while planned_ns < 60_000 * MS {
             let begin_ns = planned_ns + 60_000;
-            let look = budget.may_look(Need::Usual, begin_ns);
-            (passes, in_vain) = (passes + 1, in_vain + u64::from(look == Look::No));
-            budget.spend(130_000, begin_ns + 130_000, look);
+            let paid_by = budget.may_sample(Need::Usual, begin_ns);
+            (passes, in_vain) = (passes + 1, in_vain + u64::from(paid_by == PaidBy::Nothing));
+            budget.spend(130_000, begin_ns + 130_000, paid_by);
             let times = (planned_ns, begin_ns + 130_000);
             planned_ns = match schedule.next(&budget, Need::Usual, USUAL, times) {
                 Next::At(next_ns) | Next::Nap { until_ns: next_ns, .. } => next_ns,

@@ -2,7 +2,7 @@
 //! the thousand.
 //!
 //! How it works: births are counted from the records themselves (a thread that is not in the list
-//! and gets a CPU was born) and from the box's serials, whichever is more. When `Storm` says so the
+//! and gets a CPU was born) and from the box's serials, whichever is more. When `Burst` says so the
 //! whole stream is closed: the cost is that each new thread inherits its events, and events of
 //! living threads make their switches more expensive, too (decision 0014). It is opened again by
 //! the same rule. Times off the CPU end where records end, and no thread is said to have run or
@@ -22,7 +22,7 @@ mod wakings;
 
 use std::sync::atomic::Ordering;
 
-use crate::policy::bursts::{Change, Storm};
+use crate::policy::bursts::{Burst, Change};
 use crate::policy::drain_pace::Pace;
 use format::off_cpu;
 use format::record::SWITCHES_PAUSED;
@@ -46,7 +46,7 @@ pub(crate) struct Switching<R> {
     stream: Option<R>,
     pairs: Pairs,
     /// None: there never was a stream.
-    storm: Option<Storm>,
+    burst: Option<Burst>,
     lost: u64,
     pace: Pace,
     /// Threads that got a CPU and were in no list yet.
@@ -80,13 +80,13 @@ impl<R: SwitchRecords> Switching<R> {
     {
         let now = world.now_ns();
         let stream = open(world, settings.switches, own);
-        let storm = stream.as_ref().map(|stream| Storm::new(stream.cpus(), now));
+        let burst = stream.as_ref().map(|stream| Burst::new(stream.cpus(), now));
         let followed = Followed::new(world, stream.is_some(), settings.stacks);
         Switching {
             stream,
             followed,
             pairs: Pairs::default(),
-            storm,
+            burst,
             lost: 0,
             pace: Pace::default(),
             born: ByTid::default(),
@@ -174,9 +174,9 @@ impl<R: SwitchRecords> Switching<R> {
         if self.pause.is_some() {
             births = births.max(self.born_on_host(world));
         }
-        match self.storm.as_mut().and_then(|storm| storm.update(now, births)) {
+        match self.burst.as_mut().and_then(|burst| burst.update(now, births)) {
             Some(Change::Pause) => {
-                let limit = self.storm.as_ref().map_or(0, Storm::limit);
+                let limit = self.burst.as_ref().map_or(0, Burst::limit);
                 // The same words each time: a text of the box's tables stays for good.
                 let why = format!("while more than {limit} threads a second are started");
                 self.pause(world, &why);
@@ -289,7 +289,7 @@ impl<R: SwitchRecords> Switching<R> {
     {
         let Some(stream) = open(world, self.wanted, &self.own) else {
             let now = world.now_ns();
-            self.storm.iter_mut().for_each(|storm| storm.refused(now));
+            self.burst.iter_mut().for_each(|burst| burst.refused(now));
             self.record_pause(world, now);
             world.store_sources();
             return;

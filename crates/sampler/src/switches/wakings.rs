@@ -27,7 +27,7 @@ use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 const FORGET_NS: u64 = 3_000_000_000;
 /// A list is left as it is for this time at least, and longer where making it costs more than
 /// `SHARE` of a CPU.
-const STANDS_NS: u64 = 100_000_000;
+const VALID_NS: u64 = 100_000_000;
 const SHARE: u64 = 200;
 /// The kernel's hook is removed when no thread was followed for this time: setting it stops all
 /// CPUs for a moment.
@@ -129,7 +129,7 @@ impl Followed {
             self.list.extend(new.into_iter().take(room).map(|tid| (tid, now)));
             match room {
                 // All of them were asked for lately, so the list is left as it is.
-                0 => self.due_ns = now + STANDS_NS,
+                0 => self.due_ns = now + VALID_NS,
                 _ => self.follow(world, stream, &natives(), now),
             }
         } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
@@ -137,7 +137,7 @@ impl Followed {
             self.follow(world, stream, &[], now);
         } else if !self.list.is_empty() && now >= self.stacks_due_ns {
             // Threads were born since.
-            self.stacks_due_ns = now + STANDS_NS;
+            self.stacks_due_ns = now + VALID_NS;
             let natives = natives();
             if self.stacks.lacks(&natives, now) {
                 self.follow_stacks(world, &natives, now);
@@ -163,7 +163,7 @@ impl Followed {
         }
         self.follow_stacks(world, natives, now);
         let cost_ns = world.thread_cpu_ns().saturating_sub(before);
-        self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
+        self.due_ns = now + VALID_NS.max(cost_ns * SHARE);
     }
 
     /// The threads whose stacks are taken when they wake one of the list.
@@ -176,7 +176,7 @@ impl Followed {
             world.store_sources();
         }
         let cost_ns = world.thread_cpu_ns().saturating_sub(before);
-        self.stacks_due_ns = now + STANDS_NS.max(cost_ns * SHARE);
+        self.stacks_due_ns = now + VALID_NS.max(cost_ns * SHARE);
     }
 
     /// No thread is followed.

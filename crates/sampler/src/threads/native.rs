@@ -118,7 +118,7 @@ impl Native {
     /// at those times. What the thread used goes to them; `sample` becomes the last of them when
     /// the thread still runs. `python`: the thread runs Python, and was in the same Python code at
     /// both samples. False: `sample` has nothing to report yet.
-    pub(crate) fn look_running(
+    pub(crate) fn sample_running(
         &mut self,
         world: &(impl Proc + Sink),
         since_ns: u64,
@@ -229,7 +229,7 @@ impl Native {
     /// that is there. Leaves it alone when the thread is on a CPU, when it does not matter
     /// (`close`) and this pass has read enough, or when it shows no more than the Python stack
     /// does.
-    pub(crate) fn look(
+    pub(crate) fn sample_blocked(
         &mut self,
         recorder: &Recorder,
         mem: &Reader,

@@ -27,7 +27,7 @@ const MOST_FRAMES: usize = 512;
 const MOST_STACKS: usize = 16 * 1024;
 
 /// Samples threads: turns what it reads into samples.
-pub(crate) struct Looker<F> {
+pub(crate) struct ThreadSampler<F> {
     recorder: &'static Recorder,
     pub files: OpenFiles<F>,
     pub stacks: Option<PythonStacks>,
@@ -45,14 +45,14 @@ pub(crate) struct Looker<F> {
     pub native: Native,
 }
 
-impl<F: ThreadFiles> Looker<F> {
+impl<F: ThreadFiles> ThreadSampler<F> {
     pub(crate) fn new(
         recorder: &'static Recorder,
         stacks: Option<PythonStacks>,
         under_gil: Arc<UnderGil>,
         native: Native,
-    ) -> Looker<F> {
-        Looker {
+    ) -> ThreadSampler<F> {
+        ThreadSampler {
             files: OpenFiles::default(),
             recorder,
             stacks,
@@ -89,7 +89,7 @@ impl<F: ThreadFiles> Looker<F> {
     /// Samples `tid`. `close`: it matters (a request past its usual time, or a thread in its way),
     /// so peers and holders are looked up too. `exact`: switch records show whether it ran. None:
     /// nothing new to say, or the thread is gone.
-    pub(crate) fn look(
+    pub(crate) fn sample(
         &mut self,
         world: &impl World<Files = F>,
         tracks: &mut Tracks,
@@ -170,7 +170,7 @@ impl<F: ThreadFiles> Looker<F> {
             _ => self.read_stack(py, sample),
         }
         let is_python = py.is_some() || by_gil;
-        self.look_native(world, call, (is_python, close), (begun.since_ns, begun.last), sample)
+        self.sample_native(world, call, (is_python, close), (begun.since_ns, begun.last), sample)
     }
 
     /// The thread has ended.
@@ -182,7 +182,7 @@ impl<F: ThreadFiles> Looker<F> {
     /// Adds the native part of the stack: the whole of it for a thread without Python; for a thread
     /// with Python what its code called, if it is in a slow request's way. `before`: time and
     /// content of its sample before. False: there is nothing to report yet.
-    fn look_native(
+    fn sample_native(
         &mut self,
         world: &impl World,
         call: &TaskCall,
@@ -193,7 +193,7 @@ impl<F: ThreadFiles> Looker<F> {
         let reused = sample.flags & flag::REUSED != 0;
         let inside = python && close && !reused && sample.stack != 0;
         if !python && sample.stack == 0 || inside && sample.wait != WaitKind::Gil {
-            self.native.look(self.recorder, world.memory(), call, close, sample);
+            self.native.sample_blocked(self.recorder, world.memory(), call, close, sample);
         }
         // Between two samples in the same Python code it was there as well.
         let same = last.is_some_and(|last| last.stack == sample.stack);
@@ -201,7 +201,7 @@ impl<F: ThreadFiles> Looker<F> {
             return true;
         }
         let how = (close, python);
-        self.native.look_running(world, since_ns, how, sample)
+        self.native.sample_running(world, since_ns, how, sample)
     }
 
     /// `carry`: its last sample, if it did not move since.
@@ -298,8 +298,8 @@ impl<F: ThreadFiles> Looker<F> {
     }
 
     /// Takes the stack that was handed in for the thread, if it is still valid.
-    fn take_stack(&self, stood_ns: u64, sample: &mut Sample) {
-        if let Some(seen) = self.under_gil.seen(sample.tid, stood_ns) {
+    fn take_stack(&self, there_since_ns: u64, sample: &mut Sample) {
+        if let Some(seen) = self.under_gil.seen(sample.tid, there_since_ns) {
             sample.stack = seen.stack;
             sample.flags |= if seen.truncated { flag::TRUNCATED } else { 0 };
         }

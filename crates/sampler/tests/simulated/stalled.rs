@@ -3,12 +3,12 @@
 use crate::world::{passes, Costs, World, MS, SECOND, START_NS};
 
 /// As on a busy machine: the half of the budget pays for one sample in 30 ms.
-const DEAR: Costs = Costs { pass: 130_000, sample: 20_000, list: 10_000 };
+const EXPENSIVE: Costs = Costs { pass: 130_000, sample: 20_000, list: 10_000 };
 
 /// How often thread 2, which computes all the time, is sampled in 400 ms; `takes_up`: a request
 /// begins and ends between two passes meanwhile.
 fn seen(exact: bool, takes_up: bool) -> usize {
-    let world = World::new(8, exact, DEAR);
+    let world = World::new(8, exact, EXPENSIVE);
     let mut sampler = world.sampler();
     let usual = |world: &World| {
         world.request(3, 0);

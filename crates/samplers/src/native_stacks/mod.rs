@@ -47,7 +47,7 @@ pub const MOST_FRAMES: usize = 96;
 /// Bytes of a stack that are read.
 const WINDOW: usize = 16 << 10;
 /// A stack is copied in parts of this size, so that its end needs not be known.
-const PIECE: usize = 512;
+const READ_BYTES: usize = 512;
 /// The list of mappings is read at most this often when the innermost address is unknown...
 const REFRESH_NS: u64 = 1_000_000_000;
 /// ... and this often in any case.
@@ -177,7 +177,7 @@ impl NativeStacks {
         self.refresh(pc, now_ns);
         let mut outcome = Outcome { truncated: false, refused: 0 };
         let full = self.copy(mem, sp);
-        let begin = (sp % PIECE as u64) as usize;
+        let begin = (sp % READ_BYTES as u64) as usize;
         self.pick(sp, begin);
         let site = self.site_of(mem, pc, &mut outcome);
         out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0, link: 0, interrupted: false });
@@ -378,18 +378,18 @@ impl NativeStacks {
     /// Copies the stack from the part that contains `sp` on; true when it may go on behind.
     fn copy(&mut self, mem: &Reader, sp: u64) -> bool {
         self.bytes.resize(WINDOW, 0);
-        let first = (sp - sp % PIECE as u64) as usize;
-        let mut pieces = [0usize; WINDOW / PIECE];
-        for (i, piece) in pieces.iter_mut().enumerate() {
-            *piece = first.saturating_add(i * PIECE);
+        let first = (sp - sp % READ_BYTES as u64) as usize;
+        let mut places = [0usize; WINDOW / READ_BYTES];
+        for (i, place) in places.iter_mut().enumerate() {
+            *place = first.saturating_add(i * READ_BYTES);
         }
         let read = match sp % 8 {
-            0 => mem.read_many(&pieces, PIECE, &mut self.bytes),
+            0 => mem.read_many(&places, READ_BYTES, &mut self.bytes),
             // Compiled code has no such stack pointer.
             _ => 0,
         };
-        self.bytes.truncate(read * PIECE);
-        read == pieces.len()
+        self.bytes.truncate(read * READ_BYTES);
+        read == places.len()
     }
 
     fn refresh(&mut self, pc: u64, now_ns: u64) {

@@ -16,9 +16,9 @@ use sys::own_stack::{registers, Registers};
 /// Wakers that are kept between two passes.
 const PLACES: usize = 16;
 /// A stack is copied in parts of this size, so that its end needs not be known.
-const PIECE: usize = 512;
+const READ_BYTES: usize = 512;
 /// Parts that are copied.
-const PIECES: usize = 16;
+const READS: usize = 16;
 
 /// What ended an await.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,14 +54,14 @@ pub fn post(woken: Woken) -> bool {
     let (Some(mut place), Some(at), Some(mem)) = (free, registers(), Reader::by_call()) else {
         return false;
     };
-    let begin = (at.sp % PIECE as u64) as usize;
-    let mut pieces = [0; PIECES];
-    for (i, piece) in pieces.iter_mut().enumerate() {
-        *piece = (at.sp as usize - begin).saturating_add(i * PIECE);
+    let begin = (at.sp % READ_BYTES as u64) as usize;
+    let mut places = [0; READS];
+    for (i, place) in places.iter_mut().enumerate() {
+        *place = (at.sp as usize - begin).saturating_add(i * READ_BYTES);
     }
-    let mut stack = vec![0; PIECES * PIECE];
-    let read = mem.read_many(&pieces, PIECE, &mut stack);
-    stack.truncate(read * PIECE);
+    let mut stack = vec![0; READS * READ_BYTES];
+    let read = mem.read_many(&places, READ_BYTES, &mut stack);
+    stack.truncate(read * READ_BYTES);
     stack.drain(..begin.min(stack.len()));
     *place = Some(Woken { at, stack, ..woken });
     true

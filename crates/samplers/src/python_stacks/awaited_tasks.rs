@@ -8,7 +8,7 @@
 //! `contextlib.asynccontextmanager` made a block of.
 //!
 //! What it promises: tasks that are not done, each once; `MOST_CHILDREN` of them, and
-//! `MOST_LOOKED_AT` objects a search.
+//! `OBJECTS_MAX` objects a search.
 
 use super::asyncio_code::function;
 use super::chain::Chain;
@@ -17,7 +17,7 @@ use super::reader::PythonStacks;
 use super::sorts::{Family, Sort, Type};
 
 /// Objects read in one search, and how far from its start.
-const MOST_LOOKED_AT: usize = 160;
+const OBJECTS_MAX: usize = 160;
 const MOST_STEPS: usize = 4;
 /// Tasks that one task may await.
 const MOST_CHILDREN: usize = 8;
@@ -150,13 +150,13 @@ impl PythonStacks {
 
     fn tasks_within(&mut self, start: Vec<usize>, met: &[usize]) -> Vec<usize> {
         let mut tasks = Vec::new();
-        let (mut level, mut looked) = (start, 0);
+        let (mut level, mut read) = (start, 0);
         for _ in 0..MOST_STEPS {
             let mut next = Vec::new();
             for address in level {
                 let Some(kind) = self.type_at(address) else { continue };
-                looked += 1;
-                if looked > MOST_LOOKED_AT || tasks.len() >= MOST_CHILDREN {
+                read += 1;
+                if read > OBJECTS_MAX || tasks.len() >= MOST_CHILDREN {
                     return tasks;
                 }
                 match kind.sort {

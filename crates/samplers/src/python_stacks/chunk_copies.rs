@@ -156,8 +156,8 @@ impl Copies {
 
     fn copy(&mut self, mem: &Reader, address: usize, length: usize) -> Result<usize, Torn> {
         let (start, end) = (self.used, self.used + length);
-        let piece = self.bytes.get_mut(start..end).ok_or(Torn("stack too large"))?;
-        mem.read(address, piece).map_err(|_| Torn("chunk gone"))?;
+        let extent = self.bytes.get_mut(start..end).ok_or(Torn("stack too large"))?;
+        mem.read(address, extent).map_err(|_| Torn("chunk gone"))?;
         self.used = end;
         Ok(start)
     }

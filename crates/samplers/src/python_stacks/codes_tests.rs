@@ -89,7 +89,7 @@ impl Bench {
     }
 
     /// As in a sample of a stack with a frame of each.
-    fn look(&mut self, addresses: &[usize]) -> Vec<Option<CodeId>> {
+    fn read(&mut self, addresses: &[usize]) -> Vec<Option<CodeId>> {
         self.codes.begin_pass();
         self.codes.begin_frames();
         self.codes.verify(&self.mem, &self.layout, addresses, &mut self.counters);
@@ -114,11 +114,11 @@ impl Bench {
 fn what_is_met_first_is_unsure_and_then_known() {
     let mut bench = Bench::new();
     let fake = Fake::new(&bench.layout, "handler");
-    let ids = bench.look(&[fake.at()]);
+    let ids = bench.read(&[fake.at()]);
     assert_eq!(bench.codes.unsure(), [fake.at()]);
     assert!(bench.confirm(&[fake.at()]));
     assert_eq!((bench.line(ids[0], 0), bench.line(ids[0], 4)), (Some(40), Some(41)));
-    assert_eq!(bench.look(&[fake.at()]), ids);
+    assert_eq!(bench.read(&[fake.at()]), ids);
     assert!(bench.codes.unsure().is_empty());
 }
 
@@ -126,10 +126,10 @@ fn what_is_met_first_is_unsure_and_then_known() {
 fn what_was_unsure_can_be_taken_back() {
     let mut bench = Bench::new();
     let old = Fake::new(&bench.layout, "old");
-    let kept = bench.look(&[old.at()]);
+    let kept = bench.read(&[old.at()]);
     let before = (bench.codes.all.len(), bench.codes.table_bytes);
     let (one, two) = (Fake::new(&bench.layout, "one"), Fake::new(&bench.layout, "two"));
-    bench.look(&[old.at(), one.at(), two.at()]);
+    bench.read(&[old.at(), one.at(), two.at()]);
     assert_eq!(bench.codes.unsure(), [one.at(), two.at()]);
     bench.codes.forget_unsure();
     assert!(bench.codes.unsure().is_empty());
@@ -137,7 +137,7 @@ fn what_was_unsure_can_be_taken_back() {
     assert_eq!(bench.codes.by_identity.len(), 1);
     assert_eq!(bench.codes.id(one.at()), None);
     assert_eq!(bench.codes.id(old.at()), kept[0]);
-    let again = bench.look(&[two.at(), old.at()]);
+    let again = bench.read(&[two.at(), old.at()]);
     assert_eq!(again[1], kept[0]);
     assert_eq!(bench.name(again[0]), Some("two"));
 }
@@ -149,13 +149,13 @@ fn what_is_still_there_is_kept_when_the_rest_is_taken_back() {
     let mut bench = Bench::new();
     let named = |name| Fake::new(&bench.layout, name);
     let (outer, left, inner) = (named("outer"), named("left"), named("inner"));
-    bench.look(&[outer.at(), left.at(), inner.at()]);
+    bench.read(&[outer.at(), left.at(), inner.at()]);
     let bytes = bench.codes.table_bytes;
     assert!(!bench.confirm(&[outer.at(), inner.at()]));
     assert!(bench.codes.table_bytes < bytes);
     assert_eq!((bench.codes.all.len(), bench.codes.by_identity.len()), (3, 2));
     assert_eq!(bench.codes.id(left.at()), None);
-    let ids = bench.look(&[outer.at(), inner.at()]);
+    let ids = bench.read(&[outer.at(), inner.at()]);
     assert!(bench.codes.unsure().is_empty(), "both were known");
     assert_eq!((bench.name(ids[0]), bench.name(ids[1])), (Some("outer"), Some("inner")));
 }
@@ -167,12 +167,12 @@ fn a_table_that_reads_otherwise_afterwards_is_refused() {
     let mut bench = Bench::new();
     let mut fake = Fake::new(&bench.layout, "handler");
     let right = std::mem::replace(&mut fake.lines[4], 0);
-    let wrong = bench.look(&[fake.at()]);
+    let wrong = bench.read(&[fake.at()]);
     assert_ne!(bench.line(wrong[0], 4), Some(41));
     fake.lines[4] = right;
     assert!(!bench.confirm(&[fake.at()]));
     assert_eq!(bench.codes.all.len(), 1, "nothing is kept of it");
-    let ids = bench.look(&[fake.at()]);
+    let ids = bench.read(&[fake.at()]);
     assert_eq!((bench.line(ids[0], 4), bench.confirm(&[fake.at()])), (Some(41), true));
 }
 
@@ -180,20 +180,20 @@ fn a_table_that_reads_otherwise_afterwards_is_refused() {
 fn another_code_object_at_the_address_is_not_the_one_that_was_read() {
     let mut bench = Bench::new();
     let mut fake = Fake::new(&bench.layout, "first_here");
-    bench.look(&[fake.at()]);
+    bench.read(&[fake.at()]);
     fake.name[3] ^= 1; // the hash of its name
     assert!(!bench.confirm(&[fake.at()]));
-    let second = bench.look(&[fake.at()]);
+    let second = bench.read(&[fake.at()]);
     assert!(bench.confirm(&[fake.at()]));
     fake.name[3] ^= 1;
-    let first = bench.look(&[fake.at()]);
+    let first = bench.read(&[fake.at()]);
     assert!(bench.confirm(&[fake.at()]));
     // Both were known before: nothing is taken back but what the address stands for.
     fake.name[3] ^= 1;
-    assert_eq!(bench.look(&[fake.at()]), second);
+    assert_eq!(bench.read(&[fake.at()]), second);
     fake.name[3] ^= 1;
     assert!(!bench.confirm(&[fake.at()]));
-    assert_eq!(bench.look(&[fake.at()]), first);
+    assert_eq!(bench.read(&[fake.at()]), first);
 }
 
 /// Before 3.11 file names often have none: another file's of the same length then looked the same.
@@ -202,10 +202,10 @@ fn a_file_name_without_a_hash_is_identified_by_its_text() {
     let mut bench = Bench::new();
     let mut fake = Fake::new(&bench.layout, "handler");
     fake.file[3] = u64::MAX;
-    let first = bench.look(&[fake.at()]);
-    assert_eq!(bench.look(&[fake.at()]), first);
+    let first = bench.read(&[fake.at()]);
+    assert_eq!(bench.read(&[fake.at()]), first);
     put_text(&mut fake.file, 40, b"/srv/two.py");
-    let second = bench.look(&[fake.at()]);
+    let second = bench.read(&[fake.at()]);
     assert_ne!(first, second);
     let file = |ids: &[Option<CodeId>]| {
         ids[0].and_then(|id| bench.codes.get(id)).map(|code| code.info.file.clone())
@@ -223,7 +223,7 @@ fn a_freed_code_object_is_none_and_a_glance_keeps_nothing() {
     assert_eq!((bench.codes.all.len(), bench.codes.by_pointer.len()), (1, 0));
     // The allocator chains freed blocks by their first words.
     fake.code[0] = address(&fake.lines) as u64;
-    assert_eq!(bench.look(&[fake.at()]), [None]);
+    assert_eq!(bench.read(&[fake.at()]), [None]);
     assert_eq!(bench.codes.glance(&bench.mem, &bench.layout, fake.at()), None);
 }
 
@@ -234,11 +234,11 @@ fn a_count_below_flags_is_alive_and_an_address_is_not() {
     let mut fake = Fake::new(&bench.layout, "handler");
     for alive in [1, 0x0005_0000_0000_0003, 0x0005_0000_c000_0000] {
         fake.code[0] = alive;
-        let ids = bench.look(&[fake.at()]);
+        let ids = bench.read(&[fake.at()]);
         assert_eq!(bench.name(ids[0]), Some("handler"), "{alive:#x}");
     }
     for freed in [0, 0x0005_0000_0000_0000, address(&fake.lines) as u64, 0x7f12_3456_7890] {
         fake.code[0] = freed;
-        assert_eq!(bench.look(&[fake.at()]), [None], "{freed:#x}");
+        assert_eq!(bench.read(&[fake.at()]), [None], "{freed:#x}");
     }
 }

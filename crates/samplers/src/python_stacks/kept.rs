@@ -33,7 +33,7 @@ use super::words::word_at;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-use sys::mem::Piece;
+use sys::mem::Extent;
 
 const MAX_STACKS: usize = 1024;
 const MAX_BYTES: usize = 8 << 20;
@@ -60,13 +60,13 @@ pub(super) struct Start {
     /// The most frames the walk would have taken.
     pub limit: usize,
     /// The thread state's fields.
-    pub head: Piece,
+    pub head: Extent,
     /// The `_PyCFrame`, or 0.
     pub c_frame: usize,
     /// The chain went on beyond the limit.
     pub truncated: bool,
     /// The GIL's state, copied behind all of the stack.
-    pub gil: Piece,
+    pub gil: Extent,
 }
 
 /// The rows of a stack.
@@ -115,7 +115,7 @@ impl Step {
 /// One stack.
 pub(super) struct Kept {
     start: Start,
-    pieces: Vec<Piece>,
+    extents: Vec<Extent>,
     length: usize,
     chunks: Vec<Chunk>,
     steps: Vec<Step>,
@@ -137,7 +137,7 @@ impl Kept {
     ) -> Option<Kept> {
         let mut kept = Kept {
             start,
-            pieces: Vec::with_capacity(2 + chunks.len()),
+            extents: Vec::with_capacity(2 + chunks.len()),
             length: 0,
             chunks: Vec::with_capacity(chunks.len()),
             steps: Vec::with_capacity(links.len()),
@@ -147,10 +147,10 @@ impl Kept {
         kept.push(start.head);
         if start.c_frame != 0 {
             let address = start.c_frame.wrapping_add(layout.cframe_frame);
-            kept.push(Piece { address, length: 8 });
+            kept.push(Extent { address, length: 8 });
         }
         for chunk in chunks {
-            let at = kept.push(Piece { address: chunk.base, length: chunk.copied.len() });
+            let at = kept.push(Extent { address: chunk.base, length: chunk.copied.len() });
             kept.chunks.push(Chunk { copied: at..kept.length, ..chunk.clone() });
         }
         let mut current = 0;
@@ -168,14 +168,14 @@ impl Kept {
         let frames = links.iter().filter_map(|link| link.frame(layout));
         kept.generators = frames.filter(RawFrame::is_generators).collect();
         kept.shown.at = Vec::new();
-        kept.pieces.shrink_to_fit();
+        kept.extents.shrink_to_fit();
         Some(kept)
     }
 
-    fn push(&mut self, piece: Piece) -> usize {
+    fn push(&mut self, extent: Extent) -> usize {
         let at = self.length;
-        self.pieces.push(piece);
-        self.length += piece.length;
+        self.extents.push(extent);
+        self.length += extent.length;
         at
     }
 
@@ -187,19 +187,19 @@ impl Kept {
         order.sort_unstable_by_key(|index| links[*index].address);
         for index in order {
             let address = links[index].address;
-            let last = self.pieces.last_mut();
-            let end = |piece: &Piece| piece.address.wrapping_add(piece.length);
-            let joined = last.filter(|piece| {
-                piece.length >= length && address.wrapping_sub(end(piece)) <= CLOSE
+            let last = self.extents.last_mut();
+            let end = |extent: &Extent| extent.address.wrapping_add(extent.length);
+            let joined = last.filter(|extent| {
+                extent.length >= length && address.wrapping_sub(end(extent)) <= CLOSE
             });
             let place = match joined {
-                Some(piece) => {
-                    let longer = address.wrapping_sub(end(piece)) + length;
-                    piece.length += longer;
+                Some(extent) => {
+                    let longer = address.wrapping_sub(end(extent)) + length;
+                    extent.length += longer;
                     self.length += longer;
                     self.length - length
                 }
-                None => self.push(Piece { address, length }),
+                None => self.push(Extent { address, length }),
             };
             places[index] = Some(place);
         }
@@ -226,8 +226,8 @@ impl Kept {
         self.start.c_frame
     }
 
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
     }
 
     /// Where in the copy the GIL's state lies.
@@ -373,7 +373,7 @@ impl Kept {
 
     fn bytes(&self) -> usize {
         size_of::<Kept>()
-            + self.pieces.capacity() * size_of::<Piece>()
+            + self.extents.capacity() * size_of::<Extent>()
             + self.chunks.capacity() * size_of::<Chunk>()
             + self.steps.capacity() * size_of::<Step>()
             + self.generators.capacity() * size_of::<RawFrame>()
@@ -448,10 +448,10 @@ mod tests {
     fn kept(frames: usize) -> Option<Kept> {
         let start = Start {
             limit: 513,
-            head: Piece { address: 8, length: 8 },
+            head: Extent { address: 8, length: 8 },
             c_frame: 0,
             truncated: false,
-            gil: Piece { address: 16, length: 8 },
+            gil: Extent { address: 16, length: 8 },
         };
         let layout = Layout::of(0x030d_00f0).expect("3.13 is known");
         let link = |i| Link { address: 16 + 8 * i, code: 1, instruction: 2, owner: 0 };

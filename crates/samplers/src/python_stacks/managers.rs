@@ -108,7 +108,7 @@ impl PythonStacks {
         };
         let kinds = self.types_at(attributes);
         let mut all = attributes.iter().zip(kinds).filter(|(_, kind)| is_generator(kind));
-        all.any(|(generator, _)| self.stands_inside(*generator, lock))
+        all.any(|(generator, _)| self.is_inside(*generator, lock))
             && self.code_of_exit(function).is_some()
     }
 
@@ -123,7 +123,7 @@ impl PythonStacks {
     }
 
     /// Whether `generator` is inside of the lock's `with`, or has the lock and will release it.
-    fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
+    fn is_inside(&mut self, generator: usize, lock: usize) -> bool {
         let mut chain = Chain {
             task: 0,
             event_loop: 0,

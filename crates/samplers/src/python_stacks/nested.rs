@@ -106,7 +106,7 @@ fn trampoline(mem: &Reader, layout: &Layout, mut frame: usize) -> Option<usize> 
 }
 
 /// Whether only the innermost frames can have moved between the two reads.
-fn callers_stood(before: &[Place], after: &[Place]) -> bool {
+fn callers_waited(before: &[Place], after: &[Place]) -> bool {
     let states = |places: &[Place]| places.iter().map(|p| p.state).collect::<Vec<_>>();
     states(before) == states(after) && before.get(1..) == after.get(1..)
 }
@@ -324,7 +324,7 @@ impl PythonStacks {
                 break;
             }
         }
-        match callers_stood(&before, &self.running(thread)?) {
+        match callers_waited(&before, &self.running(thread)?) {
             true => Ok(whole),
             false => {
                 self.running.forget();
@@ -347,11 +347,11 @@ mod tests {
             c_stack: 4096 - state,
         };
         let (inner, outer) = (place(2, 20, 1), place(1, 10, 1));
-        assert!(callers_stood(&[inner, outer], &[inner, outer]));
-        assert!(callers_stood(&[inner, outer], &[place(2, 21, 2), outer]));
-        assert!(!callers_stood(&[inner, outer], &[inner, place(1, 10, 2)]), "the caller went on");
-        assert!(!callers_stood(&[inner, outer], &[outer]), "it returned");
-        assert!(!callers_stood(&[outer], &[inner, outer]), "it was entered");
-        assert!(callers_stood(&[], &[]));
+        assert!(callers_waited(&[inner, outer], &[inner, outer]));
+        assert!(callers_waited(&[inner, outer], &[place(2, 21, 2), outer]));
+        assert!(!callers_waited(&[inner, outer], &[inner, place(1, 10, 2)]), "the caller went on");
+        assert!(!callers_waited(&[inner, outer], &[outer]), "it returned");
+        assert!(!callers_waited(&[outer], &[inner, outer]), "it was entered");
+        assert!(callers_waited(&[], &[]));
     }
 }

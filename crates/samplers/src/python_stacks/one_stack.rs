@@ -49,7 +49,7 @@ impl PythonStacks {
     /// if it is the same one. One without a frame belonged to a kept stack, and is unchanged. What
     /// is not confirmed is taken back.
     fn confirm_unsure(&mut self, state: usize, max_frames: usize) -> Result<(), Torn> {
-        self.walker.stand_alone(&self.layout, state);
+        self.walker.standalone(&self.layout, state);
         std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
         let limit = max_frames.saturating_add(1);
         let walked = self.walker.walk(&self.mem, &self.layout, state, limit);
@@ -139,7 +139,7 @@ impl PythonStacks {
             confirmed = true;
         }
         result?;
-        self.walker.stand_alone(layout, state);
+        self.walker.standalone(layout, state);
         self.judge_moving(state)
     }
 
@@ -238,7 +238,7 @@ impl PythonStacks {
         out: &mut Vec<Frame>,
     ) -> Result<bool, Torn> {
         if !self.kept_codes_hold(state) {
-            self.walker.stand_alone(&self.layout, state);
+            self.walker.standalone(&self.layout, state);
         }
         if let Some(kept) = self.walker.same(state) {
             self.counters.same_stacks += 1;
@@ -285,7 +285,7 @@ impl PythonStacks {
         let at = std::mem::take(&mut self.shown_at);
         let shown = Shown { frames: out.to_vec(), at, codes, cut };
         let limit = most.saturating_add(1);
-        let gil = self.threads.gil_piece(&self.layout);
+        let gil = self.threads.gil_extent(&self.layout);
         let kept = self.walker.keep(&self.layout, (state, gil), limit, shown);
         self.counters.stacks_not_kept += u64::from(!kept);
     }

@@ -41,7 +41,7 @@ use super::running_tasks::{Candidate, Found};
 use super::sorts::Sort;
 use super::types::{CodeId, RunningTasks};
 use super::words::{decode, int_at, kind_of, read_each, read_string, text_bytes, word_at};
-use sys::mem::Piece;
+use sys::mem::Extent;
 
 /// Loops that are read at once.
 const MOST_LOOPS: usize = 64;
@@ -126,7 +126,7 @@ impl PythonStacks {
     ) -> Option<Running<'_>> {
         let same = |e: Found| (e.one, e.coroutine) == (found.one, found.coroutine);
         if read == 0 || !expected.is_some_and(same) {
-            read = self.mem.read_pieces(&self.proof(&found), proof);
+            read = self.mem.read_extents(&self.proof(&found), proof);
         }
         let named = self.confirm(&found, proof.get(..read)?)?;
         self.running.keep(found);
@@ -139,14 +139,14 @@ impl PythonStacks {
     fn running_of_state(&mut self, place: usize, kind: usize) -> Option<Running<'_>> {
         let size = self.tasks.size;
         let expected = self.expected();
-        let word = Piece { address: self.running.state.wrapping_add(place), length: 8 };
-        let mut pieces = vec![word];
+        let word = Extent { address: self.running.state.wrapping_add(place), length: 8 };
+        let mut extents = vec![word];
         if let Some(found) = expected {
-            pieces.push(Piece { address: found.one.task, length: size });
-            pieces.extend(self.proof(&found));
+            extents.push(Extent { address: found.one.task, length: size });
+            extents.extend(self.proof(&found));
         }
         let mut copy = [0u8; COPIED];
-        let got = self.mem.read_pieces(&pieces, &mut copy);
+        let got = self.mem.read_extents(&extents, &mut copy);
         let (word, rest) = copy.split_at_mut(8);
         let (head, proof) = rest.split_at_mut(size.min(MOST_TASK));
         let task = word_at(word, 0);
@@ -186,17 +186,18 @@ impl PythonStacks {
         expected: Option<Found>,
         copy: &mut [u8; COPIED],
     ) -> usize {
-        let none = Piece { address: 0, length: 0 };
-        let mut pieces = [none; 2 + AHEAD + 3];
-        pieces[0] = Piece { address: dict, length: DICT_HEAD };
-        pieces[1] = Piece { address: self.running.keys, length: SMALL_KEYS };
+        let none = Extent { address: 0, length: 0 };
+        let mut extents = [none; 2 + AHEAD + 3];
+        extents[0] = Extent { address: dict, length: DICT_HEAD };
+        extents[1] = Extent { address: self.running.keys, length: SMALL_KEYS };
         let mut count = 2;
-        let heads = ahead.iter().map(|task| Piece { address: *task, length: self.tasks.size });
+        let heads = ahead.iter().map(|task| Extent { address: *task, length: self.tasks.size });
         let proof = expected.map(|found| self.proof(&found));
-        for (place, piece) in pieces[2..].iter_mut().zip(heads.chain(proof.into_iter().flatten())) {
-            (*place, count) = (piece, count + 1);
+        for (place, extent) in extents[2..].iter_mut().zip(heads.chain(proof.into_iter().flatten()))
+        {
+            (*place, count) = (extent, count + 1);
         }
-        self.mem.read_pieces(&pieces[..count], copy)
+        self.mem.read_extents(&extents[..count], copy)
     }
 
     /// Finds the values of the dict, of which `got` bytes were read ahead.
@@ -299,23 +300,23 @@ impl PythonStacks {
 
     /// The reads that confirm a task, in this order: its coroutine (up to 3.10 the coroutine's
     /// frame), its name, and the task once more.
-    fn proof(&self, found: &Found) -> [Piece; 3] {
+    fn proof(&self, found: &Found) -> [Extent; 3] {
         let layout = &self.layout;
         let coroutine = match layout.has_chunks() {
-            true => Piece {
+            true => Extent {
                 address: found.coroutine,
                 length: layout.generator_frame + layout.frame_locals,
             },
-            false => Piece { address: found.frame.address, length: layout.frame_instruction + 8 },
+            false => Extent { address: found.frame.address, length: layout.frame_instruction + 8 },
         };
-        let name = Piece { address: found.one.name, length: NAME_BYTES };
-        [coroutine, name, Piece { address: found.one.task, length: self.tasks.size }]
+        let name = Extent { address: found.one.name, length: NAME_BYTES };
+        [coroutine, name, Extent { address: found.one.task, length: self.tasks.size }]
     }
 
     /// Checks the bytes read as `proof` lists them; the name is stored in the memory. True: the
     /// program gave the name.
     pub(super) fn confirm(&mut self, found: &Found, copy: &[u8]) -> Option<bool> {
-        let [coroutine, name, task] = self.proof(found).map(|piece| piece.length);
+        let [coroutine, name, task] = self.proof(found).map(|extent| extent.length);
         let (coroutine, rest) = copy.split_at_checked(coroutine)?;
         if !self.runs(coroutine, found) {
             return None;
@@ -381,8 +382,8 @@ impl PythonStacks {
             return false;
         }
         let now = parse_frame(&layout, frame.address, at);
-        let stands = now.offset == frame.offset || frame.address == self.running.innermost;
-        now.code == frame.code && now.owner == frame.owner && stands
+        let is_at_rest = now.offset == frame.offset || frame.address == self.running.innermost;
+        now.code == frame.code && now.owner == frame.owner && is_at_rest
     }
 
     /// What an object is, by its first bytes.

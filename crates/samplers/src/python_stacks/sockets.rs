@@ -1,6 +1,6 @@
 //! The socket behind the object that awaits: followed from attribute to attribute, nearest first.
 //!
-//! What it promises: several sockets at the nearest distance count as none; `MOST_LOOKED_AT`
+//! What it promises: several sockets at the nearest distance count as none; `OBJECTS_MAX`
 //! objects and `MOST_STEPS` attributes a search. What is missing on purpose: the descriptors of
 //! uvloop's connections, which are in memory of libuv (`UNKNOWN_PEER`).
 
@@ -9,7 +9,7 @@ use super::searched::Near;
 use super::sorts::{Sort, Type};
 
 /// Objects read in one search, and how far from its start.
-const MOST_LOOKED_AT: usize = 160;
+const OBJECTS_MAX: usize = 160;
 const MOST_STEPS: usize = 4;
 /// In place of a descriptor: a connection, but its number is not known.
 pub const UNKNOWN_PEER: i32 = -1;
@@ -49,7 +49,7 @@ impl PythonStacks {
             level.retain(|address| known(address).is_none());
             let kinds = self.types_at(&level);
             for (address, kind) in level.into_iter().zip(kinds) {
-                if seen.len() > MOST_LOOKED_AT {
+                if seen.len() > OBJECTS_MAX {
                     return Near::Nothing;
                 }
                 let Some(kind) = kind.filter(|_| !seen.contains(&address)) else { continue };

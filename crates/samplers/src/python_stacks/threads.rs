@@ -16,7 +16,7 @@
 use super::layout::{object, Layout, ABSENT, STATE_HEAD};
 use super::types::{PyThread, Subject, Torn};
 use super::words::{int_at, read_each, word_at};
-use sys::mem::{Piece, Reader};
+use sys::mem::{Extent, Reader};
 
 const MAX_THREADS: usize = 16 * 1024;
 const MAX_INTERPRETERS: usize = 64;
@@ -36,7 +36,7 @@ pub(super) struct Gil {
 }
 
 impl Gil {
-    /// `bytes`: a copy of the memory that `Threads::gil_piece` names.
+    /// `bytes`: a copy of the memory that `Threads::gil_extent` names.
     pub fn parse(layout: &Layout, bytes: &[u8]) -> Gil {
         Gil {
             holder: word_at(bytes, layout.gil_holder),
@@ -289,16 +289,16 @@ impl Threads {
     }
 
     /// Where the main interpreter's GIL has its state.
-    pub fn gil_piece(&self, layout: &Layout) -> Piece {
-        Piece { address: self.main_gil, length: layout.gil_cond.min(GIL_HEAD) }
+    pub fn gil_extent(&self, layout: &Layout) -> Extent {
+        Extent { address: self.main_gil, length: layout.gil_cond.min(GIL_HEAD) }
     }
 
     /// Reads the main interpreter's GIL.
     pub fn gil(&self, mem: &Reader, layout: &Layout) -> Option<Gil> {
         let mut bytes = [0u8; GIL_HEAD];
-        let piece = self.gil_piece(layout);
-        let bytes = &mut bytes[..piece.length];
-        mem.read(piece.address, bytes).ok()?;
+        let extent = self.gil_extent(layout);
+        let bytes = &mut bytes[..extent.length];
+        mem.read(extent.address, bytes).ok()?;
         Some(Gil::parse(layout, bytes))
     }
 
@@ -394,8 +394,8 @@ fn find_native_id_of(mem: &Reader, layout: &Layout, runtime: usize, tids: &[u32]
 /// The first bytes of the C library's structure of a thread; zeros behind the end of its mapping.
 fn thread_structure(mem: &Reader, address: usize) -> [u8; 2048] {
     let mut bytes = [0u8; 2048];
-    for (index, piece) in bytes.chunks_exact_mut(64).enumerate() {
-        if mem.read(address.wrapping_add(index * 64), piece).is_err() {
+    for (index, extent) in bytes.chunks_exact_mut(64).enumerate() {
+        if mem.read(address.wrapping_add(index * 64), extent).is_err() {
             break;
         }
     }

@@ -10,7 +10,7 @@
 //! the value stack of the holder's frame (see `exits`), which a suspended coroutine keeps exactly.
 //!
 //! What it promises: `Future` and no holder rather than a guess; several sockets at the nearest
-//! distance count as none. Bounded: `MOST_LOOKED_AT` objects a search. What is missing on purpose:
+//! distance count as none. Bounded: `OBJECTS_MAX` objects a search. What is missing on purpose:
 //! holders that took the lock by `await lock.acquire()`, or that run.
 
 use super::chain::Chain;

@@ -30,7 +30,7 @@ use super::layout::{object, Layout, ABSENT};
 use super::types::Torn;
 use super::words::word_at;
 use std::io;
-use sys::mem::{Piece, Reader};
+use sys::mem::{Extent, Reader};
 
 /// The longest chain followed, entry trampolines included.
 const MAX_LINKS: usize = 64 * 1024;
@@ -143,9 +143,9 @@ impl Walker {
         self.begin();
         let bytes = self.copies.room_for(kept.length())?;
         if !layout.has_chunks() {
-            sys::mem::prefetch(kept.pieces(), SHORT);
+            sys::mem::prefetch(kept.extents(), SHORT);
         }
-        if kept.limit() != max_frames || mem.read_pieces(kept.pieces(), bytes) < bytes.len() {
+        if kept.limit() != max_frames || mem.read_extents(kept.extents(), bytes) < bytes.len() {
             return None;
         }
         let next = kept.innermost(layout, self.copies.bytes())?;
@@ -251,7 +251,7 @@ impl Walker {
     }
 
     /// Makes `frames` independent of the kept stack: it contains all frames afterwards.
-    pub fn stand_alone(&mut self, layout: &Layout, state: usize) {
+    pub fn standalone(&mut self, layout: &Layout, state: usize) {
         if self.same {
             let mut frames = std::mem::take(&mut self.frames);
             self.spread(layout, state, &mut frames);
@@ -301,12 +301,12 @@ impl Walker {
     pub fn keep(
         &mut self,
         layout: &Layout,
-        (state, gil): (usize, Piece),
+        (state, gil): (usize, Extent),
         limit: usize,
         shown: Shown,
     ) -> bool {
         let outside = frame_head(layout);
-        let head = Piece { address: state, length: thread_head(layout) };
+        let head = Extent { address: state, length: thread_head(layout) };
         let (c_frame, truncated) = (self.c_frame, self.truncated);
         let start = kept::Start { limit, head, c_frame, truncated, gil };
         let kept = Kept::new(layout, start, self.copies.chunks(), &self.links, outside, shown);

@@ -224,9 +224,9 @@ fn a_kept_stack_with_tags_is_the_same_until_a_word_of_it_changes() {
     let outer = thread.call(CODES[0] | 1, thread.end());
     thread.call(CODES[1], outer);
     let (layout, state) = (thread.layout, at(&thread.state));
-    let piece = Piece { address: at(&gil), length: 32 };
+    let extent = Extent { address: at(&gil), length: 32 };
     assert!(thread.walk(&mut walker).is_ok());
-    assert!(walker.keep(&layout, (state, piece), 100, Shown::default()));
+    assert!(walker.keep(&layout, (state, extent), 100, Shown::default()));
     assert!(walker.again(&mem, &layout, state, 100).is_ok() && walker.is_same());
     let inner = CHUNK_HEAD / 8 + FRAME;
     thread.chunk[inner + layout.frame_code / 8] = CODES[2];

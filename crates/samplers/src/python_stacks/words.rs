@@ -18,7 +18,7 @@ pub(super) const MAX_CHARACTERS: usize = 1024;
 pub(super) fn word_at(bytes: &[u8], offset: usize) -> usize {
     bytes
         .get(offset..offset.wrapping_add(8))
-        .and_then(|piece| piece.try_into().ok())
+        .and_then(|extent| extent.try_into().ok())
         .map_or(0, usize::from_ne_bytes)
 }
 
@@ -26,21 +26,21 @@ pub(super) fn word_at(bytes: &[u8], offset: usize) -> usize {
 pub(super) fn int_at(bytes: &[u8], offset: usize) -> i32 {
     bytes
         .get(offset..offset.wrapping_add(4))
-        .and_then(|piece| piece.try_into().ok())
+        .and_then(|extent| extent.try_into().ok())
         .map_or(0, i32::from_ne_bytes)
 }
 
-/// Reads `piece_len` bytes from every address, skipping unreadable ones, which stay zero. `out` is
+/// Reads `each_len` bytes from every address, skipping unreadable ones, which stay zero. `out` is
 /// resized to fit.
-pub(super) fn read_each(mem: &Reader, addresses: &[usize], piece_len: usize, out: &mut Vec<u8>) {
+pub(super) fn read_each(mem: &Reader, addresses: &[usize], each_len: usize, out: &mut Vec<u8>) {
     out.clear();
-    out.resize(addresses.len() * piece_len, 0);
+    out.resize(addresses.len() * each_len, 0);
     let mut done = 0;
     while done < addresses.len() {
-        let read = mem.read_many(&addresses[done..], piece_len, &mut out[done * piece_len..]);
+        let read = mem.read_many(&addresses[done..], each_len, &mut out[done * each_len..]);
         done += read;
-        if read == 0 || (done < addresses.len() && read < sys::mem::MAX_PIECES) {
-            let bad = done * piece_len..(done + 1) * piece_len;
+        if read == 0 || (done < addresses.len() && read < sys::mem::EXTENTS_MAX) {
+            let bad = done * each_len..(done + 1) * each_len;
             out[bad].fill(0);
             done += 1;
         }

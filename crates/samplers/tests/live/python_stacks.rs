@@ -131,7 +131,7 @@ fn waiters_for_the_same_lock_have_the_same_object() {
 
 #[test]
 fn a_flood_of_samples_is_survived_and_shows_no_impossible_call() {
-    run_everywhere("storm.py", &["4"]);
+    run_everywhere("changing.py", &["4"]);
 }
 
 /// docs/accuracy.md has what it prints.
@@ -152,10 +152,10 @@ fn the_running_task_is_named_and_never_another_one() {
 
 #[test]
 fn short_tasks_never_lend_each_other_their_names() {
-    run_everywhere("running_storm.py", &["3"]);
+    run_everywhere("running_changing.py", &["3"]);
 }
 
 #[test]
 fn tasks_that_die_while_they_are_read_harm_nobody() {
-    run_everywhere("await_storm.py", &["4"]);
+    run_everywhere("awaits_changing.py", &["4"]);
 }

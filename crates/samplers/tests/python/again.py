@@ -1,6 +1,6 @@
-"""A stack that is looked at again and again while it grows, shrinks and changes is at every look what
-CPython says it is: nothing of an earlier look may be left in it. Deterministic; nothing else runs while
-the reader looks (it is called with the GIL held), so every difference is the reader's."""
+"""A stack that is sampled again and again while it grows, shrinks and changes is at every sample what
+CPython says it is: nothing of an earlier sample may be left in it. Deterministic; nothing else runs while
+the reader samples (it is called with the GIL held), so every difference is the reader's."""
 
 import random
 import re
@@ -10,20 +10,20 @@ import threading
 import probe
 
 # Looks a seed.
-LOOKS = 300
-looks = 0
+SAMPLES = 300
+samples = 0
 rounds = 0
 
 
-def look():
+def sample():
     """From here on down CPython and the reader are asked at the same lines."""
     caller = probe.chain(sys._getframe(1))
     ours, _ = probe.stack(threading.get_native_id(), 4096, probe.held)
     mine = ours[-len(caller):]
     assert mine == caller, first_difference(mine, caller)
     assert len(ours) == len(caller) + 3, (len(ours), len(caller))
-    global looks
-    looks += 1
+    global samples
+    samples += 1
 
 
 def first_difference(ours, theirs):
@@ -34,7 +34,7 @@ def plain(steps, rest):
     if steps:
         return plain(steps - 1, rest)
     rest()
-    look()
+    sample()
 
 
 def branches(steps, rest, which):
@@ -43,9 +43,9 @@ def branches(steps, rest, which):
     if steps:
         branches(steps - 1, rest, which // 2)
         return None
-    look()
+    sample()
     rest()
-    look()
+    sample()
 
 
 def wide(steps, rest, *many):
@@ -53,7 +53,7 @@ def wide(steps, rest, *many):
     if steps:
         return wide(steps - 1, rest, *many, steps, steps)
     rest()
-    look()
+    sample()
 
 
 def generator(steps, rest):
@@ -61,13 +61,13 @@ def generator(steps, rest):
         yield from generator(steps - 1, rest)
     else:
         rest()
-        look()
+        sample()
     yield steps
 
 
 def by_generator(steps, rest):
     for _ in generator(steps, rest):
-        look()
+        sample()
 
 
 def through_c(steps, rest):
@@ -75,7 +75,7 @@ def through_c(steps, rest):
     if steps:
         return max([steps], key=lambda _: through_c(steps - 1, rest) or 0)
     rest()
-    look()
+    sample()
 
 
 class Callable:
@@ -84,13 +84,13 @@ class Callable:
             Callable(steps - 1, rest)
             return
         rest()
-        look()
+        sample()
 
 
 def made(steps, rest, number):
     """Code that is freed behind its call: the next one may lie at its address."""
-    space = {"rest": rest, "look": look}
-    source = "%sdef f%d(n):\n    if n: return f%d(n - 1)\n    rest()\n    look()\n" % (
+    space = {"rest": rest, "sample": sample}
+    source = "%sdef f%d(n):\n    if n: return f%d(n - 1)\n    rest()\n    sample()\n" % (
         "\n" * (number % 7), number, number)
     exec(compile(source, "<made %d>" % (number % 5), "exec"), space)
     space["f%d" % number](steps)
@@ -98,7 +98,7 @@ def made(steps, rest, number):
 
 
 def reborn():
-    """Code that was on the stack at the last look and is freed, and other code born at its address that
+    """Code that was on the stack at the last sample and is freed, and other code born at its address that
     is never called: nothing on the stack vouches for it, and the stack is told all the same. How often
     an address was met again."""
     met = 0
@@ -106,27 +106,27 @@ def reborn():
     for turn in range(90):
         if met == 10:
             break
-        space = {"look": look}
-        exec(compile("def was():\n    look()\n", "<was %d>" % (10 + turn), "exec"), space)
+        space = {"sample": sample}
+        exec(compile("def was():\n    sample()\n", "<was %d>" % (10 + turn), "exec"), space)
         address = id(space["was"].__code__)
         space["was"]()
         del space["was"]
         born = []
         for _ in range(30):
-            exec(compile("def born():\n    look()\n", "<born>", "exec"), space)
+            exec(compile("def born():\n    sample()\n", "<born>", "exec"), space)
             born.append(space.pop("born").__code__)
             if id(born[-1]) == address:
                 met += 1
                 break
-        look()
-        look()
+        sample()
+        sample()
     return met
 
 
 def wander(dice, budget):
-    """A random tree of calls; the same way down is gone several times, so that looks meet themselves."""
+    """A random tree of calls; the same way down is gone several times, so that samples meet themselves."""
     if budget <= 0:
-        look()
+        sample()
         return
     steps = dice.choice([0, 1, 1, 2, 3, 7, 20, 90])
     steps = min(steps, budget)
@@ -150,7 +150,7 @@ def wander(dice, budget):
             Callable(min(steps, 20), rest)
         else:
             made(steps, rest, dice.randrange(1000))
-        if looks > LOOKS * rounds:
+        if samples > SAMPLES * rounds:
             return
 
 
@@ -161,13 +161,13 @@ def main():
     for seed in range(8):
         rounds += 1
         dice = random.Random(seed)
-        while looks < LOOKS * rounds:
+        while samples < SAMPLES * rounds:
             wander(dice, dice.randrange(20, 500))
     met = reborn()
     report = probe.text(probe.lib.probe_counters)
     same = int(re.search(r"same_stacks: (\d+)", report).group(1))
-    print("looks:", looks, "born where others died:", met, report)
-    assert looks >= 8 * LOOKS and 0 < same < looks, report
+    print("samples:", samples, "born where others died:", met, report)
+    assert samples >= 8 * SAMPLES and 0 < same < samples, report
 
 
 threading.stack_size(256 << 20)

@@ -28,9 +28,9 @@ def the_gil():
     waited = 0
     # On a busy machine a thread that was just told the GIL is free may stay runnable for long.
     deadline = time.monotonic() + 30
-    looks = 0
-    while looks < 100 or ((not waited or not tids <= seen) and time.monotonic() < deadline):
-        looks += 1
+    samples = 0
+    while samples < 100 or ((not waited or not tids <= seen) and time.monotonic() < deadline):
+        samples += 1
         seen.add(probe.lib.probe_gil_holder_after(ctypes.c_uint64(200)))
         waited += sum(probe.lib.probe_waits_for_gil(ctypes.c_uint32(tid)) == 1 for tid in tids)
     stop.append(1)
@@ -377,7 +377,7 @@ class Worker(threading.Thread):
         super().join(timeout)
 
 
-def who_is_joined():
+def joined_thread():
     leave = threading.Event()
     joined = [probe.start(leave.wait), Worker(leave)]
     joined[1].start()
@@ -400,7 +400,7 @@ def main():
     a_stale_slot_is_no_holder()
     many_waiters()
     a_condition_names_nobody()
-    who_is_joined()
+    joined_thread()
     print("GIL and lock holders as expected")
     sys.stdout.flush()
 

@@ -74,13 +74,13 @@ async def made_up():
 async def callbacks():
     """A callback runs in no task, nor does what it calls; a generator in a task is the task's."""
     loop = asyncio.get_running_loop()
-    told = loop.create_future()
+    reported = loop.create_future()
 
     def numbers():
         yield running()
 
-    loop.call_soon(lambda: told.set_result((running(), next(numbers()))))
-    assert await told == (None, None)
+    loop.call_soon(lambda: reported.set_result((running(), next(numbers()))))
+    assert await reported == (None, None)
 
     async def through_a_generator():
         return next(numbers())
@@ -168,20 +168,20 @@ async def ended():
 async def in_a_loop_of_its_own():
     """A loop that runs inside of a callback of another one: the inner one's task."""
     loop = asyncio.get_running_loop()
-    told = loop.create_future()
+    reported = loop.create_future()
 
     def nested():
         inner = asyncio.new_event_loop()
         previous = asyncio._get_running_loop()
         asyncio._set_running_loop(None)
         try:
-            told.set_result(inner.run_until_complete(inner.create_task(asks(), name="nested")))
+            reported.set_result(inner.run_until_complete(inner.create_task(asks(), name="nested")))
         finally:
             asyncio._set_running_loop(previous)
             inner.close()
 
     loop.call_soon(nested)
-    assert await told == ("nested", "asks")
+    assert await reported == ("nested", "asks")
 
 
 async def something_else():

@@ -217,17 +217,17 @@ def makes_and_runs(code, callers):
 def through_interpreters():
     """Threads whose code was called from another interpreter's: the frames of both, the called
     one's innermost. How many were compared."""
-    (ready, tells), (waits, ends) = os.pipe(), os.pipe()
-    parks = PARKS % (tells, waits)
+    (ready, reports), (waits, ends) = os.pipe(), os.pipe()
+    parks = PARKS % (reports, waits)
     made = [interpreters.create() for _ in range(5)]
     a, b, c, d, e = map(int, made)
     cases = [("made by itself", PARKED, makes_and_runs, parks)]
     # On 3.9 nothing tells who runs an interpreter that another thread made.
-    told = sys.version_info >= (3, 10)
+    reported = sys.version_info >= (3, 10)
     twice = PARKED + [CALLED]
-    cases.append(("made by another", PARKED if told else [], runs, a, parks))
-    cases.append(("a newer from an older", twice if told else [], runs, b, CALLS % (c, parks)))
-    cases.append(("an older from a newer", twice if told else [], runs, e, CALLS % (d, parks)))
+    cases.append(("made by another", PARKED if reported else [], runs, a, parks))
+    cases.append(("a newer from an older", twice if reported else [], runs, b, CALLS % (c, parks)))
+    cases.append(("an older from a newer", twice if reported else [], runs, e, CALLS % (d, parks)))
     threads = []
     for what, inner, function, *arguments in cases:
         callers = []

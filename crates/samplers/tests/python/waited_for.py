@@ -10,7 +10,7 @@ import probe
 probe.lib.probe_waited_for.restype = ctypes.c_uint64
 
 
-def told(thread):
+def reported(thread):
     return probe.lib.probe_waited_for(ctypes.c_uint32(thread.native_id))
 
 
@@ -18,7 +18,7 @@ def all_wait_for(wanted, waits, *arguments):
     """Two threads in `waits(*arguments)`; they may wait for something else on their way there."""
     threads = [probe.start(waits, *arguments) for _ in range(2)]
     for thread in threads:
-        probe.until(lambda: told(thread) == id(wanted), waits.__name__ + " " + type(wanted).__name__)
+        probe.until(lambda: reported(thread) == id(wanted), waits.__name__ + " " + type(wanted).__name__)
     return threads
 
 
@@ -84,7 +84,7 @@ def main():
     barrier.wait(20)
 
     # Who waits for nothing is told nothing.
-    assert told(threading.current_thread()) == 0
+    assert reported(threading.current_thread()) == 0
 
     for thread in threads:
         thread.join(20)

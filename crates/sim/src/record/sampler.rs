@@ -9,7 +9,7 @@
 //! a request's begin ends.
 
 use format::wait::WaitKind;
-use sampler::policy::budget::{Budget, Look, Need, Width};
+use sampler::policy::budget::{Budget, Need, PaidBy, Width};
 use sampler::policy::choice::{choose, Random as Choice};
 use sampler::policy::order::{Order, Turn};
 use sampler::policy::overdue::is_overdue;
@@ -80,7 +80,7 @@ pub struct Sampler {
     /// What it knows of the threads.
     pub tracks: Tracks,
     /// Whether the pass under way may sample.
-    pub look: Look,
+    pub paid_by: PaidBy,
     /// Threads of late requests.
     pub urgent: Vec<u32>,
     /// What the pass under way is needed for.
@@ -129,7 +129,7 @@ impl Sampler {
             exact,
             budget: Budget::new(BUDGET_PERCENT, START_NS),
             tracks: Tracks::default(),
-            look: Look::Saved,
+            paid_by: PaidBy::Bucket,
             urgent: Vec::new(),
             need: Need::Usual,
             progress: Progress::default(),
@@ -247,7 +247,7 @@ impl Sampler {
         let low = self.budget.is_low();
         self.tracks.due(&self.urgent, now, (self.exact, low), &mut self.due);
         let few = self.width.threads();
-        let narrow = low || self.look == Look::Trickled;
+        let narrow = low || self.paid_by == PaidBy::Trickle;
         let most = if narrow { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
         choose(&self.due, rest, most, &mut self.choice, &mut self.chosen);
         let urgent = (&self.urgent[..], &self.due[..]);
@@ -257,8 +257,8 @@ impl Sampler {
 
     /// What pays for the pass that begins.
     pub fn pay(&mut self, now: u64) {
-        self.look = self.budget.may_look(self.need, now);
-        self.width.follow(self.look, &self.budget, PERIOD_NS);
+        self.paid_by = self.budget.may_sample(self.need, now);
+        self.width.follow(self.paid_by, &self.budget, PERIOD_NS);
     }
 
     /// Which thread is sampled now.

@@ -7,7 +7,7 @@
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
-use sampler::policy::budget::{Look, Need};
+use sampler::policy::budget::{Need, PaidBy};
 use sampler::policy::overdue::is_near_its_limit;
 use sampler::policy::schedule::late_ns;
 use sampler::policy::tracks::{carry_over, Reading};
@@ -21,7 +21,7 @@ use crate::program::{Outside, Thing, MS, SECOND, US};
 
 /// What it costs in a pass to read a switch record, and to sample a thread.
 const RECORD_NS: u64 = 400;
-const LOOK_NS: (u64, u64) = (12 * US, 32 * US);
+const SAMPLE_NS: (u64, u64) = (12 * US, 32 * US);
 
 /// The lock that a Condition makes for each wait is mostly at the address of the one before: so
 /// many wake-ups of a thread have one.
@@ -51,9 +51,9 @@ impl<'p> World<'p> {
         let others_ns = others.map(|other| self.clock_of(other)).sum();
         self.sampler.follow_work(now, open, others_ns);
         self.sampler.pay(now);
-        let next = match self.sampler.look {
-            Look::No => Effect::PassEnds,
-            Look::Saved | Look::Trickled => {
+        let next = match self.sampler.paid_by {
+            PaidBy::Nothing => Effect::PassEnds,
+            PaidBy::Bucket | PaidBy::Trickle => {
                 self.choose_threads();
                 Effect::Turn
             }
@@ -161,7 +161,7 @@ impl<'p> World<'p> {
             self.write_sample(&sample);
             self.sampler.sampled(&sample);
         }
-        let left = self.threads[sampler].random.between(LOOK_NS.0, LOOK_NS.1);
+        let left = self.threads[sampler].random.between(SAMPLE_NS.0, SAMPLE_NS.1);
         let micros = &mut self.threads[sampler].body.micros;
         micros.push_front(Micro::Do(Effect::Turn));
         micros.push_front(Micro::Cpu { left, how: Cpu::Free });
@@ -307,12 +307,12 @@ impl<'p> World<'p> {
 
     /// The rest of a pass: tasks, the account, the plan for the next one.
     pub(crate) fn pass_ends(&mut self, tid: Tid) {
-        if self.sampler.look != Look::No {
+        if self.sampler.paid_by != PaidBy::Nothing {
             self.look_at_tasks();
         }
         let spent = self.clock_of(tid) - self.sampler.booked_ns;
         self.sampler.booked_ns += spent;
-        self.sampler.budget.spend(spent, self.now, self.sampler.look);
+        self.sampler.budget.spend(spent, self.now, self.sampler.paid_by);
     }
 }
 

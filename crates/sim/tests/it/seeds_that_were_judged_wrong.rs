@@ -11,7 +11,7 @@ type Drawn = (u64, &'static str);
 type Seeds = (&'static [Drawn], &'static [Drawn]);
 
 /// What each list has in common.
-const MENDED: &[(&str, Seeds)] = &[
+const FIXED: &[(&str, Seeds)] = &[
     (
         "the GIL's holder is the thread that held it for most of the wait",
         (&[(3, "gil_sort"), (309, "gil_sort"), (462, "gil_sort")], &[]),
@@ -49,7 +49,7 @@ const MENDED: &[(&str, Seeds)] = &[
 
 #[test]
 fn each_has_the_right_cause_place_and_culprit_now() {
-    for (what, (on, off)) in MENDED {
+    for (what, (on, off)) in FIXED {
         let both = on.iter().map(|seed| (*seed, true)).chain(off.iter().map(|seed| (*seed, false)));
         for ((seed, defect), switches) in both {
             let program = draw::of_defect(seed, draw::named(defect).unwrap(), true);

@@ -139,8 +139,8 @@ pub(crate) fn beside(target: &Path, folder: &Path) -> PathBuf {
 
 fn in_proc(file: &File) -> String {
     // The process's own folder has the host's descriptors (`ours`).
-    let whose = if crate::ours::is_apart() { "thread-self" } else { "self" };
-    format!("/proc/{whose}/fd/{}", file.as_raw_fd())
+    let owner = if crate::ours::is_apart() { "thread-self" } else { "self" };
+    format!("/proc/{owner}/fd/{}", file.as_raw_fd())
 }
 
 pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {

@@ -26,7 +26,7 @@ const TURN_NS: u64 = 80_000;
 const LONGEST_NS: u64 = 4 * TURN_NS;
 /// A delay in one turn that shows that others want the CPU, and for how long it counts.
 const DELAY_NS: u64 = 1_000_000;
-const DELAY_TELLS_NS: u64 = 20_000_000;
+const DELAY_COUNTS_NS: u64 = 20_000_000;
 
 /// The state of one long work on the calling thread.
 pub struct Turns {
@@ -73,7 +73,7 @@ impl Turns {
     fn is_crowded(&mut self, now: u64) -> bool {
         let delay_ns = self.own_delay();
         if delay_ns.saturating_sub(self.delay_ns) > DELAY_NS {
-            self.crowded_until_ns = now + DELAY_TELLS_NS;
+            self.crowded_until_ns = now + DELAY_COUNTS_NS;
         }
         self.delay_ns = delay_ns;
         now < self.crowded_until_ns || self.runnable().is_some_and(|runnable| runnable > self.cpus)

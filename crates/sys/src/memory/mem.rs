@@ -31,7 +31,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The largest number of ranges of one `read_many` (the kernel's UIO_MAXIOV).
-pub const MAX_PIECES: usize = 1024;
+pub const EXTENTS_MAX: usize = 1024;
 
 /// Addresses from here on are never the program's; one among several would fail the whole call.
 #[cfg(target_arch = "x86_64")]
@@ -41,14 +41,14 @@ const USER_END: usize = 1 << 52;
 
 /// A range of memory to be read: address and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Extent {
     /// Where it begins.
     pub address: usize,
     /// How long it is.
     pub length: usize,
 }
 
-impl Piece {
+impl Extent {
     fn is_possible(&self) -> bool {
         self.address.checked_add(self.length).is_some_and(|end| end <= USER_END)
     }
@@ -57,11 +57,11 @@ impl Piece {
 /// Prefetches the cache lines of ranges up to `longest` bytes, all at once and without waiting for
 /// them. Nothing is read: an address that is not mapped is ignored. A hint; on other machines than
 /// x86-64 it does nothing. Cost: 1 ns a line.
-pub fn prefetch(pieces: &[Piece], longest: usize) {
+pub fn prefetch(extents: &[Extent], longest: usize) {
     const LINE: usize = 64;
-    for piece in pieces.iter().filter(|piece| piece.length <= longest) {
-        let end = piece.address.saturating_add(piece.length);
-        for _at in (piece.address & !(LINE - 1)..end).step_by(LINE) {
+    for extent in extents.iter().filter(|extent| extent.length <= longest) {
+        let end = extent.address.saturating_add(extent.length);
+        for _at in (extent.address & !(LINE - 1)..end).step_by(LINE) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the instruction is a hint that raises no exception, whatever the address.
             unsafe {
@@ -132,15 +132,15 @@ impl Reader {
         if let How::File(file) = &self.how {
             return file.read_exact_at(out, address as u64);
         }
-        let piece = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
+        let extent = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
         let wanted = out.len();
-        complete(self.copy(&[piece], out), wanted)
+        complete(self.copy(&[extent], out), wanted)
     }
 
     /// One call of the kernel: the ranges, one behind the other, into `out`. Bytes copied, or -1.
-    fn copy(&self, pieces: &[libc::iovec], out: &mut [u8]) -> isize {
+    fn copy(&self, extents: &[libc::iovec], out: &mut [u8]) -> isize {
         let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
-        let count = pieces.len() as libc::c_ulong;
+        let count = extents.len() as libc::c_ulong;
         if !self.home.is_here() {
             return 0;
         }
@@ -149,8 +149,8 @@ impl Reader {
         // are only addresses to it, which it checks: a bad one ends the copy and never faults us.
         unsafe {
             match self.how {
-                How::Push => libc::process_vm_writev(pid, pieces.as_ptr(), count, &ours, 1, 0),
-                _ => libc::process_vm_readv(pid, &ours, 1, pieces.as_ptr(), count, 0),
+                How::Push => libc::process_vm_writev(pid, extents.as_ptr(), count, &ours, 1, 0),
+                _ => libc::process_vm_readv(pid, &ours, 1, extents.as_ptr(), count, 0),
             }
         }
     }
@@ -162,32 +162,32 @@ impl Reader {
         Ok(usize::from_ne_bytes(out))
     }
 
-    /// Copies several ranges, each `piece_len` bytes long, into `out` one behind the other. Returns
+    /// Copies several ranges, each `each_len` bytes long, into `out` one behind the other. Returns
     /// how many leading ranges were read completely: the copy stops at the first bad one.
-    pub fn read_many(&self, addresses: &[usize], piece_len: usize, out: &mut [u8]) -> usize {
-        let count = addresses.len().min(MAX_PIECES).min(out.len() / piece_len.max(1));
-        let piece = |address: &usize| Piece { address: *address, length: piece_len };
-        let pieces: Vec<Piece> = addresses[..count].iter().map(piece).collect();
-        match piece_len {
+    pub fn read_many(&self, addresses: &[usize], each_len: usize, out: &mut [u8]) -> usize {
+        let count = addresses.len().min(EXTENTS_MAX).min(out.len() / each_len.max(1));
+        let extent = |address: &usize| Extent { address: *address, length: each_len };
+        let extents: Vec<Extent> = addresses[..count].iter().map(extent).collect();
+        match each_len {
             0 => count,
-            _ => self.read_pieces(&pieces, out) / piece_len,
+            _ => self.read_extents(&extents, out) / each_len,
         }
     }
 
     /// Copies ranges of any length into `out` one behind the other, in this order, with one call of
-    /// the kernel for `MAX_PIECES` of them. Returns how many leading bytes are right: fewer than
+    /// the kernel for `EXTENTS_MAX` of them. Returns how many leading bytes are right: fewer than
     /// requested when a range is not mapped, not readable, or does not fit into `out`.
-    pub fn read_pieces(&self, pieces: &[Piece], out: &mut [u8]) -> usize {
+    pub fn read_extents(&self, extents: &[Extent], out: &mut [u8]) -> usize {
         let mut done = 0;
-        for some in pieces.chunks(MAX_PIECES) {
+        for some in extents.chunks(EXTENTS_MAX) {
             let (mut wanted, mut parts) = (0, Vec::with_capacity(some.len()));
-            for piece in some {
-                if !piece.is_possible() || piece.length > out.len() - done - wanted {
+            for extent in some {
+                if !extent.is_possible() || extent.length > out.len() - done - wanted {
                     break;
                 }
-                wanted += piece.length;
-                let at = piece.address as *mut libc::c_void;
-                parts.push(libc::iovec { iov_base: at, iov_len: piece.length });
+                wanted += extent.length;
+                let at = extent.address as *mut libc::c_void;
+                parts.push(libc::iovec { iov_base: at, iov_len: extent.length });
             }
             let got = self.copy_parts(&parts, &mut out[done..done + wanted]);
             done += got;
@@ -202,8 +202,8 @@ impl Reader {
         if let How::File(_) = self.how {
             let mut done = 0;
             for part in parts {
-                let piece = &mut out[done..done + part.iov_len];
-                if self.read(part.iov_base as usize, piece).is_err() {
+                let extent = &mut out[done..done + part.iov_len];
+                if self.read(part.iov_base as usize, extent).is_err() {
                     break;
                 }
                 done += part.iov_len;
@@ -223,7 +223,7 @@ impl Reader {
 /// does not inherit it.
 pub struct Buffer {
     /// Of the whole mapping, which begins a little before `bytes`.
-    mapped: Piece,
+    mapped: Extent,
     bytes: *mut u8,
     length: usize,
     pid: u32,
@@ -246,7 +246,7 @@ impl Buffer {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let mapped = Piece { address: at as usize, length: whole };
+        let mapped = Extent { address: at as usize, length: whole };
         let skipped = (mapped.address + SMALL).next_multiple_of(HUGE) - SMALL - mapped.address;
         // SAFETY: `skipped` is less than HUGE, so `length` bytes behind it are within the mapping.
         // Advice changes no content; a kernel that cannot follow it says so, and small pages serve.
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn no_address_is_too_odd_to_be_fetched() {
         for address in [0, 8, 1 << 46, 1 << 63, usize::MAX - 70, usize::MAX] {
-            prefetch(&[Piece { address, length: 0 }, Piece { address, length: 300 }], 4096);
+            prefetch(&[Extent { address, length: 0 }, Extent { address, length: 300 }], 4096);
         }
     }
 
@@ -376,16 +376,16 @@ mod tests {
         for reader in readers() {
             let bytes: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
             let lengths = [1usize, 0, 300, 7];
-            let piece =
-                |i: usize| Piece { address: &raw const bytes[i] as usize, length: lengths[i % 4] };
-            let pieces: Vec<Piece> = (0..3000).map(piece).collect();
+            let extent =
+                |i: usize| Extent { address: &raw const bytes[i] as usize, length: lengths[i % 4] };
+            let extents: Vec<Extent> = (0..3000).map(extent).collect();
             let wanted: Vec<u8> =
                 (0..3000).flat_map(|i| bytes[i..i + lengths[i % 4]].iter().copied()).collect();
             let mut out = Buffer::new(wanted.len() + 9).expect("address space");
-            assert_eq!(reader.read_pieces(&pieces, &mut out), wanted.len());
+            assert_eq!(reader.read_extents(&extents, &mut out), wanted.len());
             assert_eq!(out[..wanted.len()], wanted);
             let mut small = vec![0; 301];
-            assert_eq!(reader.read_pieces(&pieces, &mut small), 301);
+            assert_eq!(reader.read_extents(&extents, &mut small), 301);
         }
     }
 }

@@ -166,7 +166,7 @@ impl SwitchStream {
         }
         let until = clock::now_ns();
         for ring in &mut self.rings {
-            ring.look(self.pid);
+            ring.scan(self.pid);
         }
         while let Some((earliest, limit)) = earliest(&self.rings, until) {
             self.rings[earliest].deliver(limit, self.pid, &mut each);

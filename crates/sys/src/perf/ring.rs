@@ -26,7 +26,7 @@
 use super::switch::{Switch, SwitchKind, Waker};
 use super::wakings::Layout;
 use crate::clock;
-use crate::mem::{self, Piece};
+use crate::mem::{self, Extent};
 use crate::ours::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -110,8 +110,8 @@ impl Mapping {
         let offset = at as usize & (size - 1);
         let first = length.min(size - offset);
         let data = self.base as usize + self.data_at;
-        let piece = |offset, length| Piece { address: data + offset, length };
-        mem::prefetch(&[piece(offset, first), piece(0, length - first)], length);
+        let extent = |offset, length| Extent { address: data + offset, length };
+        mem::prefetch(&[extent(offset, first), extent(0, length - first)], length);
     }
 
     /// The 8 bytes at `at` in the stream; `at` is a multiple of 8.
@@ -201,7 +201,7 @@ impl Ring {
     }
 
     /// Loads how much the kernel has written by now.
-    pub(super) fn look(&mut self, pid: u32) {
+    pub(super) fn scan(&mut self, pid: u32) {
         self.head = self.map.head();
         // All before `at` was given back by the drain before.
         self.used = self.head.saturating_sub(self.at);
@@ -341,8 +341,8 @@ impl<W: Fn(u64) -> u64> Records<W> {
 
     /// None for the switch of a forked child, or of a thread so dead that it has no id.
     fn switch(&self, start: u64, misc: u16) -> Option<Switch> {
-        let who = (self.word)(start + 8);
-        let (pid, tid) = (who as u32, (who >> 32) as u32);
+        let ids = (self.word)(start + 8);
+        let (pid, tid) = (ids as u32, (ids >> 32) as u32);
         let kind = match (misc & MISC_SWITCH_OUT, misc & MISC_SWITCH_OUT_PREEMPT) {
             (0, _) => SwitchKind::In,
             (_, 0) => SwitchKind::Out,
@@ -357,8 +357,8 @@ impl<W: Fn(u64) -> u64> Records<W> {
         let layout = self.wakings.filter(|layout| layout.end() <= size)?;
         let bytes = |at: u64| (self.word)(start + at / 8 * 8) >> (at % 8 * 8);
         let tid = bytes(layout.wakee_at) as u32;
-        let who = (self.word)(start + 8);
-        let (by_pid, by_tid) = (who as u32, (who >> 32) as u32);
+        let ids = (self.word)(start + 8);
+        let (by_pid, by_tid) = (ids as u32, (ids >> 32) as u32);
         let interrupted = bytes(layout.flags_at) as u8 & Layout::INTERRUPTS != 0;
         let by = match by_pid {
             // The idle thread, or one that ends.

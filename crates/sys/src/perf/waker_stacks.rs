@@ -259,7 +259,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
             }
             let field = |i: u64| (self.word)(start + i * 8);
             let woke = match kind {
-                RECORD_SAMPLE => self.who(tally, start, size),
+                RECORD_SAMPLE => self.waker(tally, start, size),
                 RECORD_LOST if size >= 24 => {
                     tally.lost = tally.lost.saturating_add(field(2));
                     None
@@ -288,7 +288,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
     }
 
     /// Woken thread and waker, without registers. None: another process, or no such sample.
-    fn who(&self, tally: &mut Tally, start: u64, size: u64) -> Option<Woke> {
+    fn waker(&self, tally: &mut Tally, start: u64, size: u64) -> Option<Woke> {
         if size < RAW_AT + 8 || RAW_AT + self.raw_bytes(start) > size || self.layout.end() > size {
             return None;
         }

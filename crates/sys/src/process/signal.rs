@@ -16,7 +16,7 @@ extern "C" fn raise(_signal: libc::c_int) {
 
 /// The handler of SIGUSR2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taker {
+pub enum Handler {
     /// Ours.
     Ours,
     /// None: the signal would end the process.
@@ -44,16 +44,16 @@ pub fn ends_this_process(signal: libc::c_int) -> bool {
 }
 
 /// The handler of SIGUSR2 now. A syscall.
-pub fn usr2_taker() -> Taker {
+pub fn usr2_handler() -> Handler {
     // SAFETY: all zeroes is a valid sigaction; asking changes nothing.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: NULL for the new action is allowed; `now` is ours and whole.
     let asked = unsafe { libc::sigaction(libc::SIGUSR2, std::ptr::null(), &mut now) };
     match now.sa_sigaction {
-        _ if asked != 0 => Taker::Program,
-        at if at == raise as *const () as usize => Taker::Ours,
-        libc::SIG_DFL => Taker::Nobody,
-        _ => Taker::Program,
+        _ if asked != 0 => Handler::Program,
+        at if at == raise as *const () as usize => Handler::Ours,
+        libc::SIG_DFL => Handler::Nobody,
+        _ => Handler::Program,
     }
 }
 
@@ -63,8 +63,8 @@ pub fn usr2_taker() -> Taker {
 /// threads.
 pub fn take_usr2() -> bool {
     RAISED.store(false, Ordering::Relaxed);
-    if usr2_taker() != Taker::Nobody {
-        return usr2_taker() == Taker::Ours;
+    if usr2_handler() != Handler::Nobody {
+        return usr2_handler() == Handler::Ours;
     }
     // SAFETY: all zeroes is a valid sigaction with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -96,10 +96,10 @@ mod tests {
     fn the_signal_is_handled_only_if_the_program_does_not() {
         // SAFETY: SIG_IGN is a valid disposition.
         unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
-        assert!(!take_usr2() && usr2_taker() == Taker::Program);
+        assert!(!take_usr2() && usr2_handler() == Handler::Program);
         // SAFETY: SIG_DFL is a valid disposition.
         unsafe { libc::signal(libc::SIGUSR2, libc::SIG_DFL) };
-        assert!(take_usr2() && take_usr2() && usr2_taker() == Taker::Ours);
+        assert!(take_usr2() && take_usr2() && usr2_handler() == Handler::Ours);
         assert!(!usr2_came());
         // SAFETY: the handler is ours.
         unsafe { libc::raise(libc::SIGUSR2) };

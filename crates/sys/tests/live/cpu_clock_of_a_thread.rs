@@ -27,13 +27,13 @@ fn the_clock_grows_only_while_the_thread_runs() {
     for _ in 0..20 {
         // It may have been read on the way into the wait: two equal readings show that it waits.
         blocked();
-        let stands = crate::common::wait_for("a clock that stands", || {
+        let stopped = crate::common::wait_for("a clock that stands", || {
             let first = cpu_ns(tid).expect("it lives");
             std::thread::sleep(Duration::from_millis(2));
             (cpu_ns(tid) == Some(first)).then_some(first)
         });
-        assert!(stands > before, "{stands} ns, {before} ns before it was woken");
-        before = stands;
+        assert!(stopped > before, "{stopped} ns, {before} ns before it was woken");
+        before = stopped;
         wake.send(()).expect("it listens");
         crate::common::wait_for("it to run", || cpu_ns(tid).filter(|ns| *ns > before));
     }

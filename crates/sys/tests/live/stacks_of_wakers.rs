@@ -34,14 +34,14 @@ fn ready() -> Option<(SwitchStream, Wakings, WakerStacks)> {
 static DONE: AtomicU32 = AtomicU32::new(0);
 
 #[inline(never)]
-fn rings(who: &Thread) {
-    who.unpark();
+fn rings(waiter: &Thread) {
+    waiter.unpark();
     DONE.fetch_add(1, Ordering::Relaxed);
 }
 
 #[inline(never)]
-fn knocks(who: &Thread) {
-    who.unpark();
+fn knocks(waiter: &Thread) {
+    waiter.unpark();
     DONE.fetch_sub(1, Ordering::Relaxed);
 }
 
@@ -92,13 +92,13 @@ fn words(stack: &[u8]) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// A thread that calls `wakes` at each message; its id.
-fn waker(wakes: fn(&Thread), who: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<()>) {
+fn waker(wakes: fn(&Thread), waiter: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<()>) {
     let (go, goes) = mpsc::channel();
     let (say, said) = mpsc::channel();
     let body = std::thread::spawn(move || {
         say.send(thread::tid()).expect("the test listens");
         while goes.recv().is_ok() {
-            wakes(&who);
+            wakes(&waiter);
         }
     });
     (said.recv().expect("it sends its id"), go, body)
@@ -286,11 +286,11 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     let tid = waiter.tid;
     let stop = Arc::new(AtomicBool::new(false));
     let wakes = std::thread::spawn({
-        let (stop, who) = (stop.clone(), waiter.thread().clone());
+        let (stop, waiter) = (stop.clone(), waiter.thread().clone());
         move || {
             let mut turns = 0u32;
             while !stop.load(Ordering::Relaxed) {
-                rings(&who);
+                rings(&waiter);
                 turns += 1;
                 std::thread::sleep(Duration::from_micros(300));
             }

@@ -176,8 +176,8 @@ fn losses(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     }
     let torn = "blocks overwritten while they were copied";
     sink.row([Cell::Text("torn"), Cell::Text(torn), int(capture.torn_blocks)])?;
-    let mended = "switch records lost, replaced by CPU clocks";
-    sink.row([Cell::Text("mended"), Cell::Text(mended), int(source.switches_mended())])?;
+    let added = "switch records lost, replaced by CPU clocks";
+    sink.row([Cell::Text("added"), Cell::Text(added), int(source.switches_mended())])?;
     for damage in &capture.damage {
         sink.row([Cell::Text("damage"), Cell::Text(damage), int(1)])?;
     }

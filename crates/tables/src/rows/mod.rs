@@ -39,7 +39,7 @@ const ALL: &[Table] = &[
     states::SWITCHES,
     waits::WAITS,
     waits::GIL,
-    pieces::PIECES,
+    pieces::SLICES,
     samples::SAMPLES,
     stacks::STACKS,
     stacks::FRAMES,

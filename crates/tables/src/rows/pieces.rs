@@ -15,7 +15,7 @@ use crate::{Halt, Sink, Source, Table};
 /// `why`.
 const MOST: usize = 200;
 
-pub(crate) const PIECES: Table = Table {
+pub(crate) const SLICES: Table = Table {
     name: "pieces",
     about: "How `why` divided a request's time: intervals that do not overlap and sum to its \
          duration, also of other threads that worked for it. For the 200 slowest slow requests \
@@ -50,10 +50,10 @@ pub(crate) const PIECES: Table = Table {
             "Time of another thread, inferred because it ran at the end",
         ),
     ],
-    rows: Rows::Judged(pieces),
+    rows: Rows::Judged(slices),
 };
 
-fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+fn slices(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture = &source.capture;
     let mut requests = Requests::divide(capture, |name| source.limit_ns(name));
     let paths = CriticalPaths::judged(capture, requests.threshold_ns);
@@ -71,8 +71,8 @@ fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     for (is_slow, request) in all {
         let mut own = paths.of(&request);
         own.sort_by_key(|p| (p.segment.from_ns, p.segment.to_ns));
-        for piece in own.iter().filter(|p| p.segment.ns() > 0) {
-            row(source, sink, (request.row.id, is_slow), paths.frames(), piece)?;
+        for slice in own.iter().filter(|p| p.segment.ns() > 0) {
+            row(source, sink, (request.row.id, is_slow), paths.frames(), slice)?;
         }
     }
     Ok(())
@@ -83,9 +83,9 @@ fn row(
     sink: &mut Sink<'_>,
     (request, is_slow): (u64, bool),
     frames: &Frames<'_>,
-    piece: &Slice<'_>,
+    slice: &Slice<'_>,
 ) -> Result<(), Halt> {
-    let (segment, claim) = (&piece.segment, &piece.claim);
+    let (segment, claim) = (&slice.segment, &slice.claim);
     let target = claim.resource.as_ref().map(ToString::to_string);
     let place = frames.innermost_user(claim.stack).map(|p| p.short());
     // The culprit is a task of an event loop; it runs on the loop's thread.

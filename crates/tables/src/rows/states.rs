@@ -133,7 +133,7 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             let before = before.map(|i| &samples[i]).filter(|s| capture.owns(s.t_ns));
             let stack = before.map_or_else(|| source.stack_before(tid), |s| s.stack);
             let wake = capture.wake_in(tid, row);
-            let (who, who_id) = match wake.map(|w| w.by) {
+            let (waker, waker_id) = match wake.map(|w| w.by) {
                 Some(Waker::Thread(tid)) => (Cell::Text("thread"), int(tid)),
                 Some(Waker::Process(pid)) => (Cell::Text("process"), int(pid)),
                 Some(Waker::Kernel) => (Cell::Text("kernel"), Cell::Null),
@@ -150,8 +150,8 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 id(stack),
                 places.of(stack),
                 wake.map_or(Cell::Null, |w| int(w.t_ns)),
-                who,
-                who_id,
+                waker,
+                waker_id,
                 id(capture.waker_stack_in(tid, row)),
             ])?;
         }

@@ -180,8 +180,8 @@ def _not_captured(totals: Row) -> str:
     slow, open_ = (sum(row[name] for row in totals["counts"]) for name in ("not_captured_slow", "open"))
     out = f"Not captured: {_percent(share)} of the excess, {_count(slow, 'slow request')} of a name and hour without a capture.\n"
     if open_:
-        whose = "its" if open_ == 1 else "their"
-        out += f"{'1 process' if open_ == 1 else f'{open_:,} processes'} still at work or killed: {whose} last counts are missing.\n"
+        its = "its" if open_ == 1 else "their"
+        out += f"{'1 process' if open_ == 1 else f'{open_:,} processes'} still at work or killed: {its} last counts are missing.\n"
     if totals["uncounted"]:
         out += f"Requests of {', '.join(map(cell, totals['uncounted']))} were not counted: only the captured ones are included.\n"
     return out

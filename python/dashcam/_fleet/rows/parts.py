@@ -26,12 +26,12 @@ PLACE = re.compile(r"(?P<file>.*?)(?::\d+)? (?P<function>\S.*)\(\)")
 def parts(pieces: Iterable[Row], causes: list[Row]) -> list[Row]:
     """The parts of each slow request, the largest first. `causes` are the capture's findings."""
     found: dict[int, dict[tuple[str | None, ...], Row]] = {}
-    for piece in pieces:
-        if not piece["is_slow"]:
+    for interval in pieces:
+        if not interval["is_slow"]:
             continue
-        own = found.setdefault(piece["request_id"], {})
-        part = own.setdefault(tuple(piece[name] for name in KEY), {"duration_ns": 0, "intervals": 0})
-        part["duration_ns"] += piece["duration_ns"]
+        own = found.setdefault(interval["request_id"], {})
+        part = own.setdefault(tuple(interval[name] for name in KEY), {"duration_ns": 0, "intervals": 0})
+        part["duration_ns"] += interval["duration_ns"]
         part["intervals"] += 1
     fingerprints = _fingerprints(causes)
     rows = []

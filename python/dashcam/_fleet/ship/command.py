@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     if (given.to is None) == (given.dest is None):
-        tell("found DEST twice, wanted it once" if given.to else "wanted DEST: a folder, or an address like s3://bucket/fleet")
+        say("found DEST twice, wanted it once" if given.to else "wanted DEST: a folder, or an address like s3://bucket/fleet")
         return USAGE
     asked, stop = threading.Event(), threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -47,10 +47,10 @@ def main(words: list[str]) -> int:
     try:
         return _ship(given, asked, stop)
     except ImportError as error:
-        tell(f"{error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[ship]'")
+        say(f"{error} (by {sys.executable}); wanted: {sys.executable} -m pip install 'dashcam[ship]'")
         return USAGE
     except (CaptureError, OSError) as error:
-        tell(str(error))
+        say(str(error))
         return UNREADABLE
 
 
@@ -86,15 +86,15 @@ def _ship(given: argparse.Namespace, asked: threading.Event, stop: threading.Eve
             is_last = given.every is None or asked.is_set()
             known = state.State(path)
             if known.note:
-                tell(known.note)
+                say(known.note)
             shipper = shipping.Shipper(source, place, known, is_redacted=not given.no_redact, native_names=not given.no_native_names,
-                                       report=tell, asked=asked, stop=stop)
+                                       report=say, asked=asked, stop=stop)
             try:
                 _print(given, shipper.all(shipping.TRIES if given.every is None else None))
             except (shipping.Stopped, OSError) as error:
                 if not asked.is_set():
                     raise
-                tell(f"ended before all was sent, the next run sends the rest{f': {error}' if str(error) else ''}")
+                say(f"ended before all was sent, the next run sends the rest{f': {error}' if str(error) else ''}")
                 break
             if is_last:
                 break
@@ -118,9 +118,9 @@ def _end(asked: threading.Event, stop: threading.Event, number: int) -> None:
     timer.start()
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """A line on stderr."""
-    sql.tell(f"ship: {text}")
+    sql.say(f"ship: {text}")
 
 
 def _time(text: str) -> float:

@@ -23,7 +23,7 @@ from typing import Any, Callable
 
 from dashcam.compat._shared import refuse, shown
 from dashcam.compat.datadog.dogstatsd import DogStatsd
-from dashcam.compat.datadog.threadstats import on_host, told_late
+from dashcam.compat.datadog.threadstats import on_host, warn_if_late
 
 # The arguments of `initialize`; nothing here uses them.
 _api_key: Any = None
@@ -166,7 +166,7 @@ def _one(call: str, series: dict[str, Any], put: "Callable[..., Any] | None") ->
     for point in points if isinstance(points, list) else [points]:
         values = point
         if isinstance(point, (tuple, list)):
-            told_late(name, point[0])
+            warn_if_late(name, point[0])
             values = point[1]
         for value in values if isinstance(values, (tuple, list)) else [values]:
             put(name, value, on_host(series.get("tags"), series.get("host")))

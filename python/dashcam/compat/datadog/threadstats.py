@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NOW_S = 10.0
 
 
-def told_late(metric: Any, timestamp: Any) -> None:
+def warn_if_late(metric: Any, timestamp: Any) -> None:
     """Counts a time that differs from now as refused."""
     try:
         late = timestamp is not None and abs(float(timestamp) - time()) > _NOW_S
@@ -68,7 +68,7 @@ class ThreadStats:
                 refuse("misuse", f"ThreadStats, {shown(metric)}: found no start(), wanted one before")
             return False
         if timestamp:
-            told_late(metric, timestamp)
+            warn_if_late(metric, timestamp)
         return True
 
     def event(self, title: str, message: str, alert_type: str | None = None,

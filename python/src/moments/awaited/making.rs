@@ -66,13 +66,13 @@ pub fn handling<'py>(
     }
 }
 
-/// `awaited`; `look` gets the result before the awaiting code does.
+/// `awaited`; `observer` gets the result before the awaiting code does.
 #[pyfunction]
 pub fn seen<'py>(
     awaited: Bound<'py, PyAny>,
-    look: Bound<'py, PyAny>,
+    observer: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    judged(0, awaited, (look, None), First::Nothing)
+    judged(0, awaited, (observer, None), First::Nothing)
 }
 
 fn judged<'py>(

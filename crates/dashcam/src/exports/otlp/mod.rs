@@ -255,7 +255,7 @@ fn guarded(live: &'static Live) {
     live.over.store(true, Ordering::Release);
 }
 
-struct Looker {
+struct SpanSource {
     scan: Scan,
     chooser: Chooser,
     gatherer: Gatherer,
@@ -277,7 +277,7 @@ fn run(live: &'static Live) {
         let _ = sys::ours::move_apart();
     }
     let seed = live.recorder.ids_seed();
-    let mut looker = Looker {
+    let mut source = SpanSource {
         scan: Scan::default(),
         chooser: Chooser::new(seed, live.share),
         gatherer: Gatherer::default(),
@@ -293,11 +293,11 @@ fn run(live: &'static Live) {
         let wanted = live.wanted.load(Ordering::Acquire);
         let hurries = end.is_some() || live.done.load(Ordering::Relaxed) < wanted;
         if has_traces {
-            looker.look(live, hurries);
+            source.find(live, hurries);
         }
         live.send_metrics(hurries);
         post(live, &mut known, end, hurries);
-        looker.note(live);
+        source.note(live);
         live.done.fetch_max(wanted, Ordering::Release);
         if end.is_some() {
             return;
@@ -307,14 +307,14 @@ fn run(live: &'static Live) {
     }
 }
 
-impl Looker {
+impl SpanSource {
     /// Finds the requests that ended, and puts the spans of those chosen into the queue. `hurries`:
     /// those chosen now as well; else they wait a scan for other threads' records of them.
-    fn look(&mut self, live: &Live, hurries: bool) {
+    fn find(&mut self, live: &Live, hurries: bool) {
         let recorder = live.recorder;
         let (chooser, limits) = (&mut self.chooser, recorder.limits());
         let now_ns = sys::clock::now_ns();
-        self.scan.look(recorder.region(), now_ns, &mut |_, _, record| match record {
+        self.scan.visit(recorder.region(), now_ns, &mut |_, _, record| match record {
             // Of an earlier start.
             Record::RequestEnd { end_ns, .. } if end_ns < live.started_ns => (),
             record => chooser.see(limits, &record),

@@ -31,7 +31,7 @@ pub(super) struct Scan {
     /// The next record's number, by writer.
     next: HashMap<(u32, u32), u64>,
     /// The last scan began then; 0: none was.
-    looked_ns: u64,
+    visited_ns: u64,
     /// Records that were gone before we came.
     pub missed: u64,
     buffer: BlockCopy,
@@ -49,9 +49,9 @@ struct Met {
 impl Scan {
     /// Calls `each` with every new record. The first scan meets all that is there; what was gone by
     /// then is not counted.
-    pub(super) fn look(&mut self, region: &Region, now_ns: u64, each: &mut Each<'_>) {
-        let since_ns = self.looked_ns.saturating_sub(MARGIN_NS);
-        let is_first = self.looked_ns == 0;
+    pub(super) fn visit(&mut self, region: &Region, now_ns: u64, each: &mut Each<'_>) {
+        let since_ns = self.visited_ns.saturating_sub(MARGIN_NS);
+        let is_first = self.visited_ns == 0;
         if is_first {
             // Before the blocks: what a thread wrote meanwhile is met, or follows on.
             self.next_of_table(region);
@@ -81,7 +81,7 @@ impl Scan {
             self.missed += all.saturating_sub(met.count);
             self.next.insert(writer, met.last.wrapping_add(1));
         }
-        self.looked_ns = now_ns;
+        self.visited_ns = now_ns;
         if self.next.len() > WRITERS {
             self.forget(region);
         }

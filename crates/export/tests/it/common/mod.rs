@@ -202,7 +202,7 @@ fn event_loop(made: &mut Capture) {
         end_ns: T0 + 700 * MS,
         request: 65,
     });
-    let look = |t_ms: u64, kind| Await {
+    let observation = |t_ms: u64, kind| Await {
         t_ns: T0 + t_ms * MS,
         request: 65,
         task: 0xabc,
@@ -213,8 +213,9 @@ fn event_loop(made: &mut Capture) {
         target: 0,
         timeout_ns: 0,
     };
-    let looks = vec![look(200, AwaitKind::Lock), look(300, AwaitKind::Executor)];
-    made.awaits = HashMap::from([(65, looks)]);
+    let observations =
+        vec![observation(200, AwaitKind::Lock), observation(300, AwaitKind::Executor)];
+    made.awaits = HashMap::from([(65, observations)]);
     for (name, value) in [(11, 5e6), (15, f64::INFINITY), (15, 7.0)] {
         made.vitals.push(VitalRow { name, t_ns: T0 + 1000 * MS, value });
     }

@@ -8,7 +8,7 @@ use crate::task::TaskCall;
 /// Bytes of a path that are read; longer ones are cut.
 const LONGEST: usize = 512;
 /// A string is read this many bytes at a time; no such part reaches into another page.
-const PIECE: usize = 64;
+const READ_BYTES: usize = 64;
 
 /// The path that a blocked call looks up or changes: "/srv/data/7.json", relative to the working
 /// directory as the program gave it, below a directory's descriptor with that one's path in front.
@@ -65,11 +65,11 @@ fn text(at: u64, mem: &Reader) -> Option<String> {
     let mut bytes = Vec::new();
     while bytes.len() < LONGEST {
         let from = (at as usize).checked_add(bytes.len())?;
-        let mut piece = [0u8; PIECE];
-        let piece = &mut piece[..PIECE - from % PIECE];
-        mem.read(from, piece).ok()?;
-        let end = piece.iter().position(|byte| *byte == 0);
-        bytes.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+        let mut part = [0u8; READ_BYTES];
+        let part = &mut part[..READ_BYTES - from % READ_BYTES];
+        mem.read(from, part).ok()?;
+        let end = part.iter().position(|byte| *byte == 0);
+        bytes.extend_from_slice(&part[..end.unwrap_or(part.len())]);
         if end.is_some() {
             break;
         }

@@ -41,13 +41,13 @@ pub(super) fn meaning(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
 /// length. Entries with a negative descriptor are ignored, as the kernel does.
 fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
     /// The number of entries that are read; the first valid ones are enough.
-    const LOOKED_AT: usize = 16;
+    const ENTRIES_MAX: usize = 16;
     let count = u32::try_from(args[1]).unwrap_or(u32::MAX);
     if count == 0 {
         return Wait::of(WaitKind::Sleep);
     }
-    let mut buf = [0u8; 8 * LOOKED_AT];
-    let bytes = &mut buf[..8 * LOOKED_AT.min(count as usize)];
+    let mut buf = [0u8; 8 * ENTRIES_MAX];
+    let bytes = &mut buf[..8 * ENTRIES_MAX.min(count as usize)];
     if mem.read(args[0] as usize, bytes).is_err() {
         return Wait { fds: count, ..Wait::of(WaitKind::Poll) };
     }
@@ -58,7 +58,7 @@ fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
     let ignored = entries.clone().filter(|entry| entry.fd < 0).count() as u32;
     match ready(entries.filter(|entry| entry.fd >= 0), true) {
         Some(wait) => Wait { fds: count - ignored, ..wait },
-        None if count as usize <= LOOKED_AT => Wait::of(WaitKind::Sleep),
+        None if count as usize <= ENTRIES_MAX => Wait::of(WaitKind::Sleep),
         None => Wait { fds: count, ..Wait::of(WaitKind::Poll) },
     }
 }

@@ -40,7 +40,7 @@ const USUAL_LIMIT: u64 = 1024;
 const TIGHT: u64 = 8;
 const EASY: u64 = 3;
 
-/// The host is near its limit. Written by `look_around`, read before a descriptor is opened to be
+/// The host is near its limit. Written by `check_room`, read before a descriptor is opened to be
 /// kept. Relaxed: nothing else depends on it.
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
 /// Times that code of ours did without a descriptor; descriptors given back because the host needs
@@ -134,7 +134,7 @@ pub fn is_tight() -> bool {
 }
 
 /// Checks whether the host is near its limit, from how many descriptors are open in its table.
-pub fn look_around(open: u64) {
+pub fn check_room(open: u64) {
     let (limit, was) = (descriptor_limit(), IS_TIGHT.load(Ordering::Relaxed));
     let free = limit.saturating_sub(open);
     let part = if was { EASY } else { TIGHT };

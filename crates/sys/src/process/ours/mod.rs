@@ -17,8 +17,8 @@ mod table;
 
 pub(crate) use allowance::HIGH_FD;
 pub use allowance::{
-    count_given_back, count_refused, counts, descriptor_limit, has_room, is_shortage, is_tight,
-    look_around, most, open_in_all, Counts,
+    check_room, count_given_back, count_refused, counts, descriptor_limit, has_room, is_shortage,
+    is_tight, most, open_in_all, Counts,
 };
 
 pub(crate) use apart::{heritage, inherit, with_hosts};

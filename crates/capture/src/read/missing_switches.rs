@@ -19,13 +19,13 @@ const LONG_NS: u64 = 20_000_000;
 /// A thread that had less than this part of a run as CPU time did not run.
 const RAN_PART: u64 = 4;
 
-/// Adds rows for missing records; returns when each begins. `off` and `looks` are of one thread, by
-/// time; `blind`: times without switch records.
-pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> Vec<u64> {
+/// Adds rows for missing records; returns when each begins. `off` and `samples` are of one thread,
+/// by time; `blind`: times without switch records.
+pub fn off_cpu(off: &mut Vec<OffCpu>, samples: &[Sample], blind: &[(u64, u64)]) -> Vec<u64> {
     let missing = |pair: &[OffCpu]| {
         let (from_ns, to_ns) = (pair[0].in_ns, pair[1].out_ns);
         let seen = !blind.iter().any(|(from, to)| *from < to_ns && *to > from_ns);
-        (seen && waited(looks, from_ns, to_ns)).then_some(OffCpu {
+        (seen && waited(samples, from_ns, to_ns)).then_some(OffCpu {
             out_ns: from_ns,
             in_ns: to_ns,
             preempted: false,
@@ -41,22 +41,22 @@ pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) ->
 }
 
 /// Whether samples show that their thread was in one wait for the whole interval.
-fn waited(looks: &[Sample], from_ns: u64, to_ns: u64) -> bool {
+fn waited(samples: &[Sample], from_ns: u64, to_ns: u64) -> bool {
     let length = to_ns.saturating_sub(from_ns);
     if length < LONG_NS {
         return false;
     }
-    let behind = &looks[looks.partition_point(|s| s.t_ns <= from_ns)..];
+    let behind = &samples[samples.partition_point(|s| s.t_ns <= from_ns)..];
     let mut may_have_run = length;
-    for look in behind {
-        let since_ns = look.t_ns.saturating_sub(look.wall_ns);
+    for sample in behind {
+        let since_ns = sample.t_ns.saturating_sub(sample.wall_ns);
         if since_ns >= to_ns {
             break;
         }
-        let inside = look.t_ns.min(to_ns).saturating_sub(since_ns.max(from_ns));
-        let measured = look.flags & flag::TIMES != 0;
+        let inside = sample.t_ns.min(to_ns).saturating_sub(since_ns.max(from_ns));
+        let measured = sample.flags & flag::TIMES != 0;
         may_have_run -=
-            if measured { inside.saturating_sub(look.cpu_ns).min(may_have_run) } else { 0 };
+            if measured { inside.saturating_sub(sample.cpu_ns).min(may_have_run) } else { 0 };
     }
     let mut inside = behind.iter().take_while(|s| s.t_ns < to_ns);
     let Some(first) = inside.next() else { return false };
@@ -73,7 +73,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn look(at_ms: u64, since_ms: u64, cpu_ms: u64, wait: WaitKind) -> Sample {
+    fn sample(at_ms: u64, since_ms: u64, cpu_ms: u64, wait: WaitKind) -> Sample {
         let words = [
             header(Kind::Sample, 9, flag::TIMES, 7),
             at_ms * MS,
@@ -99,24 +99,27 @@ mod tests {
     fn a_run_without_cpu_time_was_a_wait() {
         let (waits, runs) = (WaitKind::Sleep, WaitKind::Running);
         let rows = vec![out(0, 100), out(600, 700)];
-        let mended = |looks: &[Sample], blind: &[(u64, u64)]| {
+        let added = |samples: &[Sample], blind: &[(u64, u64)]| {
             let mut off = rows.clone();
-            let count = off_cpu(&mut off, looks, blind).len();
+            let count = off_cpu(&mut off, samples, blind).len();
             assert_eq!(off.len(), 2 + count);
             off.get(1).filter(|o| o.cpu.is_none()).map(|o| (o.out_ns / MS, o.in_ns / MS))
         };
         // Sampled behind its run and when it was back.
-        let measured = [look(105, 50, 2, waits), look(605, 105, 1, runs)];
-        assert_eq!(mended(&measured, &[]), Some((100, 600)));
+        let measured = [sample(105, 50, 2, waits), sample(605, 105, 1, runs)];
+        assert_eq!(added(&measured, &[]), Some((100, 600)));
         // No row: it had the CPU; no sample covers it; it was in two waits; the kernel lost records
         // then.
-        assert_eq!(mended(&[look(105, 50, 2, waits), look(605, 105, 400, runs)], &[]), None);
-        assert_eq!(mended(&[look(605, 50, 2, runs)], &[]), None);
-        let two =
-            [look(105, 50, 2, waits), look(300, 105, 1, WaitKind::Futex), look(605, 300, 1, runs)];
-        assert_eq!(mended(&two, &[]), None);
-        assert_eq!(mended(&measured, &[(500 * MS, 900 * MS)]), None);
+        assert_eq!(added(&[sample(105, 50, 2, waits), sample(605, 105, 400, runs)], &[]), None);
+        assert_eq!(added(&[sample(605, 50, 2, runs)], &[]), None);
+        let two = [
+            sample(105, 50, 2, waits),
+            sample(300, 105, 1, WaitKind::Futex),
+            sample(605, 300, 1, runs),
+        ];
+        assert_eq!(added(&two, &[]), None);
+        assert_eq!(added(&measured, &[(500 * MS, 900 * MS)]), None);
         // Time that no sample covers may have been a run.
-        assert_eq!(mended(&measured[..1], &[]), None);
+        assert_eq!(added(&measured[..1], &[]), None);
     }
 }

@@ -74,11 +74,11 @@ def collections():
         time.sleep(0.005)
 
 
-def storm():
-    """What the reader says: stacks, tasks, tasks of the storm, torn."""
+def changing():
+    """What the reader says: stacks, tasks, tasks of the changing, torn."""
     global end
     end = time.monotonic() + SECONDS
-    probe.lib.probe_running_storm_start(
+    probe.lib.probe_running_changing_start(
         ctypes.c_size_t(probe.asyncio_words()[1]), ctypes.c_size_t(id(_asyncio.Task)), number)
     threads = [threading.Thread(target=part) for part in (loops, collections)]
     for thread in threads:
@@ -88,7 +88,7 @@ def storm():
     finally:
         for thread in threads:
             thread.join()
-        said = probe.text(probe.lib.probe_storm_stop)
+        said = probe.text(probe.lib.probe_changing_stop)
     figures = re.match(r"passes=(\d+) frames=(\d+) holders=(\d+)", said)
     assert figures, said
     return [int(figure) for figure in figures.groups()]
@@ -97,15 +97,15 @@ def storm():
 def main():
     probe.attach()
     stacks = tasks = jobs_seen = 0
-    # On a busy machine one storm may be looked at too seldom to say anything.
+    # On a busy machine one changing may be looked at too seldom to say anything.
     for _ in range(10):
-        stacks, tasks, jobs_seen = map(sum, zip((stacks, tasks, jobs_seen), storm()))
+        stacks, tasks, jobs_seen = map(sum, zip((stacks, tasks, jobs_seen), changing()))
         if jobs_seen > 100:
             break
     wrong = probe.text(probe.lib.probe_wrong)
     assert not wrong, wrong
     assert jobs_seen > 100, (stacks, tasks, jobs_seen)
-    print("%d tasks made; %d stacks read, %d with a task, %d of them of the storm" % (
+    print("%d tasks made; %d stacks read, %d with a task, %d of them of the changing" % (
         number[0], stacks, tasks, jobs_seen))
 
 

@@ -149,26 +149,26 @@ def check_edges():
 LOOPS = (births, dives, codes, codes, generators, collections, interpreters_born)
 
 
-def storm():
+def changing():
     """What the sampler says of one."""
     global end
     end = time.monotonic() + SECONDS
-    probe.lib.probe_storm_start()
+    probe.lib.probe_changing_start()
     threads = [probe.start(f) for f in LOOPS]
     for thread in threads:
         thread.join(SECONDS + 60)
         assert not thread.is_alive()
-    return probe.text(probe.lib.probe_storm_stop)
+    return probe.text(probe.lib.probe_changing_stop)
 
 
 def main():
     sys.setrecursionlimit(3000)
     sys.setswitchinterval(0.0005)
     probe.attach()
-    # On a busy machine one storm may be sampled too seldom to say anything.
+    # On a busy machine one changing may be sampled too seldom to say anything.
     passes = frames = 0
     for _ in range(15):
-        report, (checked, between) = storm(), check_edges()
+        report, (checked, between) = changing(), check_edges()
         print(report, count, "calls checked:", checked, "between interpreters:", between)
         more_passes, more_frames, stacks, torn = (
             int(re.search(word + r"[=:] ?(\d+)", report).group(1))

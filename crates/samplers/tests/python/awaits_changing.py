@@ -95,11 +95,11 @@ def loops():
         asyncio.run(gathers())
 
 
-def storm():
+def changing():
     """What the reader says of one: chains, frames, torn."""
     global end
     end = time.monotonic() + SECONDS
-    probe.lib.probe_await_storm_start(ctypes.c_size_t(probe.asyncio_words()[0]))
+    probe.lib.probe_awaits_changing_start(ctypes.c_size_t(probe.asyncio_words()[0]))
     threads = [threading.Thread(target=part) for part in (collections, loops)]
     for thread in threads:
         thread.start()
@@ -108,7 +108,7 @@ def storm():
     finally:
         for thread in threads:
             thread.join()
-        said = probe.text(probe.lib.probe_storm_stop)
+        said = probe.text(probe.lib.probe_changing_stop)
     figures = re.match(r"passes=(\d+) frames=(\d+) holders=(\d+)", said)
     assert figures, said
     return [int(figure) for figure in figures.groups()]
@@ -117,9 +117,9 @@ def storm():
 def main():
     probe.attach()
     chains = frames = torn = 0
-    # On a busy machine one storm may be looked at too seldom to say anything.
+    # On a busy machine one changing may be looked at too seldom to say anything.
     for _ in range(10):
-        chains, frames, torn = map(sum, zip((chains, frames, torn), storm()))
+        chains, frames, torn = map(sum, zip((chains, frames, torn), changing()))
         if chains > 100 and frames > 100:
             break
     assert chains > 100 and frames > 100, (chains, frames, torn)
