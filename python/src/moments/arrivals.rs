@@ -134,19 +134,26 @@ pub(super) fn begin_asgi(
     let Some(recorder) = recording(py) else { return Ok(0) };
     let fd = transport.map_or(Ok(-1), descriptor_of)?;
     // A server may leave any of it out, or give it in a wrong form.
-    let text = |key| item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
-    let (method, path) = (text(word!(py, "method")), text(word!(py, "path")));
+    let text = |key| -> PyResult<Option<Bound<'_, PyString>>> {
+        Ok(item(scope, key)?.and_then(|found| found.cast_into().ok()))
+    };
+    let (method, path) = (text(word!(py, "method"))?, text(word!(py, "path"))?);
     let method = method.as_ref().map_or(Cow::Borrowed("?"), |text| made::characters(text));
     let path = path.as_ref().map_or(Cow::Borrowed("/"), |text| made::characters(text));
-    let connection = Connection { fd, port: port_of(item(scope, word!(py, "client"))) };
+    let connection = Connection { fd, port: port_of(item(scope, word!(py, "client"))?) };
     let request = begin_on(py, recorder, (&method, &path), true, connection, enter)?;
-    if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
-        if let Err(error) = continue_trace(request, &headers) {
+    if request == 0 {
+        return Ok(0);
+    }
+    let headers = item(scope, word!(py, "headers"));
+    let traced = headers.and_then(|found| found.map_or(Ok(()), |it| continue_trace(request, &it)));
+    match traced {
+        Ok(()) => Ok(request),
+        Err(error) => {
             request::end(py, request, false, "");
-            return Err(error);
+            Err(error)
         }
     }
-    Ok(request)
 }
 
 /// The port of a client's address, a tuple of host, port, and others; 0 where it has none.
@@ -155,14 +162,16 @@ pub(super) fn port_of(client: Option<Bound<'_, PyAny>>) -> u16 {
     port().and_then(|port| port.extract().ok()).unwrap_or(0)
 }
 
-/// The value of a key in a scope or message.
+/// The value of a key in a scope or message. Err: an exception that interrupts the program; a
+/// mapping of its own may run any code.
 pub(super) fn item<'py>(
     message: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,
-) -> Option<Bound<'py, PyAny>> {
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = message.py();
     match message.cast::<PyDict>() {
-        Ok(dict) => dict.get_item(key).ok().flatten(),
-        Err(_) => message.get_item(key).ok(),
+        Ok(dict) => Ok(ignored(py, dict.get_item(key))?.flatten()),
+        Err(_) => ignored(py, message.get_item(key)),
     }
 }
 
@@ -194,8 +203,8 @@ fn descriptor_of(transport: &Bound<'_, PyAny>) -> PyResult<i32> {
 fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = headers.py();
     let (mut parents, mut parent, mut state) = (0, None, String::new());
-    let mut check = |pair: &Bound<'_, PyAny>| {
-        let Some((name, value)) = pair_of(pair) else { return };
+    let mut check = |pair: &Bound<'_, PyAny>| -> PyResult<()> {
+        let Some((name, value)) = pair_of(pair)? else { return Ok(()) };
         let name = name.as_bytes();
         if name.len() == 11 && name.eq_ignore_ascii_case(b"traceparent") {
             parents += 1;
@@ -204,14 +213,15 @@ fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
             let comma = if state.is_empty() { "" } else { "," };
             let _ = write!(state, "{comma}{}", latin(&value));
         }
+        Ok(())
     };
     if let Ok(list) = headers.cast::<PyList>() {
-        list.iter().for_each(|pair| check(&pair));
+        list.iter().try_for_each(|pair| check(&pair))?;
     } else if let Some(pairs) = ignored(py, headers.try_iter())? {
         for pair in pairs {
             // An early end of the walk is an error of the headers: everything before it counts.
             let Some(pair) = ignored(py, pair)? else { break };
-            check(&pair);
+            check(&pair)?;
         }
     }
     if let (1, Some(parent)) = (parents, parent) {
@@ -220,12 +230,19 @@ fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let bytes = |found: Bound<'py, PyAny>| found.cast_into::<PyBytes>().ok();
-    if let Ok(pair) = pair.cast::<PyTuple>() {
-        return Some((bytes(pair.get_item(0).ok()?)?, bytes(pair.get_item(1).ok()?)?));
-    }
-    Some((bytes(pair.get_item(0).ok()?)?, bytes(pair.get_item(1).ok()?)?))
+/// None: it is no pair of bytes. Err: as `item`.
+fn pair_of<'py>(
+    pair: &Bound<'py, PyAny>,
+) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+    let py = pair.py();
+    let bytes = |found: PyResult<Bound<'py, PyAny>>| -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(ignored(py, found)?.and_then(|found| found.cast_into().ok()))
+    };
+    let (name, value) = match pair.cast::<PyTuple>() {
+        Ok(pair) => (bytes(pair.get_item(0))?, bytes(pair.get_item(1))?),
+        Err(_) => (bytes(pair.get_item(0))?, bytes(pair.get_item(1))?),
+    };
+    Ok(name.zip(value))
 }
 
 fn latin(bytes: &Bound<'_, PyBytes>) -> String {

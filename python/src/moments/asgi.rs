@@ -32,10 +32,11 @@ use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use sys::cell::StaticRef;
 
 use super::arrivals::{begin_asgi, item};
+use super::attributes::is_plain;
 use super::awaited::{pass, pass_lazily, Role};
 use super::request;
 use super::sender::Sender;
@@ -260,8 +261,13 @@ pub(super) unsafe extern "C" fn call_application(
         let Some((scope, send)) = scope_and_send(count as usize, keywords) else {
             return meant.call();
         };
-        if !quietly(false, || begins(py, given[scope])) {
-            return meant.call();
+        match quietly(Ok(false), || begins(py, given[scope])) {
+            Ok(true) => {}
+            Ok(false) => return meant.call(),
+            Err(error) => {
+                error.restore(py);
+                return null_mut();
+            }
         }
         let sender = Sender::new(0, given[send], Some(call));
         if sender.is_null() {
@@ -305,14 +311,16 @@ unsafe fn scope_and_send(count: usize, keywords: *mut ffi::PyObject) -> Option<(
     }
 }
 
-/// Whether the call of an application with this scope is a request that was not begun before.
-unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
+/// Whether the call of an application with this scope is a request that was not begun before. Err:
+/// an exception that interrupts the program.
+unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> PyResult<bool> {
     // SAFETY: the caller holds the GIL and the object.
     let scope = unsafe { Bound::from_borrowed_ptr(py, scope) };
-    let kind = || item(&scope, word!(py, "type"))?.cast_into::<PyString>().ok();
-    recording(py).is_some()
-        && crate::names::open(py) == 0
-        && kind().is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "http"))
+    if recording(py).is_none() || crate::names::open(py) != 0 {
+        return Ok(false);
+    }
+    let kind = item(&scope, word!(py, "type"))?.and_then(|it| it.cast_into::<PyString>().ok());
+    Ok(kind.is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "http")))
 }
 
 /// The transport of the connection that a context serves, if its server reports it.
@@ -372,7 +380,14 @@ unsafe extern "C" fn call(
         let any = given != 0 || !keywords.is_null() && ffi::PyTuple_GET_SIZE(keywords) != 0;
         let role = match any && sender.id() != 0 {
             true => role_of(*args, sender.failed.load(Ordering::Relaxed)),
-            false => None,
+            false => Ok(None),
+        };
+        let role = match role {
+            Ok(role) => role,
+            Err(error) => {
+                error.restore(Python::assume_attached());
+                return null_mut();
+            }
         };
         let made = ffi::PyObject_Vectorcall(sender.inner, args, count, keywords);
         match role {
@@ -386,31 +401,50 @@ unsafe extern "C" fn call(
 }
 
 /// What it means that the server took this message. `failed`: what an earlier message reported.
-unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
+/// Err: an exception that interrupts the program.
+unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> PyResult<Option<Role>> {
     // SAFETY: the caller holds the GIL and the object; the text lives as long as its object.
     unsafe {
         let py = Python::assume_attached();
         let message = Bound::from_borrowed_ptr(py, message);
-        let kind = item(&message, word!(py, "type"))?;
+        let Some(kind) = item(&message, word!(py, "type"))? else { return Ok(None) };
         let mut length = 0;
         let text = ffi::PyUnicode_AsUTF8AndSize(kind.as_ptr(), &mut length);
         if text.is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return Ok(None);
         }
-        match std::slice::from_raw_parts(text.cast::<u8>(), length as usize) {
+        Ok(match std::slice::from_raw_parts(text.cast::<u8>(), length as usize) {
             b"http.response.body" => {
-                let more = item(&message, word!(py, "more_body"));
-                // The server will report an error in it.
-                let more = more.is_some_and(|more| more.is_truthy().unwrap_or(true));
-                (!more).then_some(Role::Last)
+                let more = item(&message, word!(py, "more_body"))?;
+                let is_last = more.map_or(Some(true), |more| truth(&more).map(|more| !more));
+                (is_last == Some(true)).then_some(Role::Last)
             }
             b"http.response.start" => {
-                let status = item(&message, word!(py, "status"));
+                let status = item(&message, word!(py, "status"))?;
+                // Of another type it would be asked for its `__index__`.
+                let status = status.and_then(|status| status.cast_into::<PyInt>().ok());
                 let status = status.and_then(|status| status.extract::<i64>().ok()).unwrap_or(0);
                 (failed || status >= 500).then_some(Role::Status(status >= 500))
             }
             _ => None,
-        }
+        })
     }
+}
+
+/// Whether it is true. None: only its `__bool__` or `__len__` knows, which may be the program's: it
+/// is for the server to call, and to report what it raises. Then the request ends with the
+/// application.
+unsafe fn truth(object: &Bound<'_, PyAny>) -> Option<bool> {
+    // SAFETY: the GIL is held; the types are CPython's own.
+    let is_known = unsafe {
+        let others = [
+            &raw mut ffi::PyBytes_Type,
+            &raw mut ffi::PyList_Type,
+            &raw mut ffi::PyTuple_Type,
+            &raw mut ffi::PyDict_Type,
+        ];
+        object.is_none() || is_plain(object.as_ptr()) || others.contains(&object.get_type_ptr())
+    };
+    is_known.then(|| object.is_truthy().ok()).flatten()
 }

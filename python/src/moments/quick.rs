@@ -259,7 +259,7 @@ unsafe extern "C" fn of_starlette(
         guarded(|py| {
             let route = Bound::from_borrowed_ptr(py, given[0]);
             let scope = Bound::from_borrowed_ptr(py, scope);
-            let Some(method) = item(&scope, word!(py, "method")) else { return Ok(none()) };
+            let Some(method) = item(&scope, word!(py, "method"))? else { return Ok(none()) };
             let path = route.getattr(word!(py, "path"))?;
             let mounted: Option<(u64, Bound<'_, PyString>)> =
                 value_of(py, variable)?.map(|value| value.extract()).transpose()?;

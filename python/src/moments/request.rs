@@ -158,13 +158,15 @@ fn adopt(py: Python<'_>, id: u64) {
 }
 
 /// Ends a request of `request_begin`. `error`: whether it failed, or the name of the error's type.
-/// Unknown ids are ignored.
+/// Unknown ids are ignored. Err: of an object of the program's, which was asked whether it is true;
+/// the request has ended as failed.
 #[pyfunction]
 #[pyo3(signature = (id, error = None))]
-pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
+pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let kind = error.and_then(|error| error.extract::<String>().ok());
-    let failed = error.is_some_and(|error| error.is_truthy().unwrap_or(true));
-    end(py, id, failed, kind.as_deref().unwrap_or_default());
+    let failed = error.map_or(Ok(false), |error| error.is_truthy());
+    end(py, id, *failed.as_ref().unwrap_or(&true), kind.as_deref().unwrap_or_default());
+    failed.map(|_| ())
 }
 
 /// As `request_end`; `kind`: the name of the error's type, "" for none.

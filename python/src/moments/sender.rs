@@ -95,10 +95,10 @@ impl Sender {
     }
 
     /// Ends the request as `request_end` does.
-    pub fn end_as(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
+    pub fn end_as(&self, py: Python<'_>, error: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.take() {
-            0 => {}
-            id => quietly((), || request::request_end(py, id, Some(error))),
+            0 => Ok(()),
+            id => quietly(Ok(()), || request::request_end(py, id, Some(error))),
         }
     }
 

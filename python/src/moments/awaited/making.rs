@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -187,7 +188,7 @@ unsafe fn put_together(
             first: Cell::new(first),
             more: more.map(Cell::new),
             call: Cell::new(call),
-            steps_itself: Cell::new(steps_itself),
+            steps_itself: AtomicBool::new(steps_itself),
             weak: null_mut(),
         };
         make(class, fields).cast()

@@ -22,6 +22,7 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -96,10 +97,16 @@ pub(super) struct Passing {
     pub(super) more: [Cell<*mut ffi::PyObject>; 3],
     /// Until it has ended.
     pub(super) call: Cell<Option<Call>>,
-    /// Whether the steps of this object are those of the `await`, and not of an iterator.
-    pub(super) steps_itself: Cell<bool>,
+    /// Whether the steps of this object are those of the `await`, and not of an iterator. Set once,
+    /// by the thread that asks for the iterator, and read by each that steps. Relaxed: the answer
+    /// depends on nothing else in this object, and a program that hands an awaitable to another
+    /// thread orders the two itself.
+    pub(super) steps_itself: AtomicBool,
     pub(super) weak: *mut ffi::PyObject,
 }
+
+// Which it is not alone with when it sets or reads it.
+const _: fn(&Passing) -> &dyn Sync = |passing| &passing.steps_itself;
 
 // SAFETY: the layout above. What is taken from a field is released by the code that takes it; with
 // the GIL, or while all other threads are stopped, the collector sees it before or after that.
@@ -144,8 +151,8 @@ unsafe fn judge_as_set(py: Python<'_>, sender: &Sender, judge: &Bound<'_, PyAny>
     unsafe {
         let mut aside = Aside::take();
         let raised = Bound::from_borrowed_ptr_or_opt(py, aside.exception());
-        match judge.call1((raised,)) {
-            Ok(error) => sender.end_as(py, &error),
+        match judge.call1((raised,)).and_then(|error| sender.end_as(py, &error)) {
+            Ok(()) => {}
             Err(error) => {
                 sender.fail(py, &aside.kind());
                 let Ok(error) = unless_it_interrupts(py, error) else {
@@ -274,14 +281,14 @@ impl Passing {
         let value = unsafe { Bound::from_borrowed_ptr(py, value) };
         match (self.role, judge) {
             (Role::Status(failed), _) => sender.note(failed),
-            (Role::Handler, Some(judge)) => match judge.call1((value,)) {
-                Ok(error) => sender.end_as(py, &error),
-                Err(error) => {
+            (Role::Handler, Some(judge)) => {
+                let ended = judge.call1((value,)).and_then(|error| sender.end_as(py, &error));
+                if let Err(error) = ended {
                     sender.end(py);
                     let error = unless_it_interrupts(py, error).map_err(|()| fetched(py))?;
                     note(py, &format!("what a handler returned is not as expected: {error}"));
                 }
-            },
+            }
             _ => sender.end(py),
         }
         Ok(())

@@ -21,6 +21,7 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -88,7 +89,7 @@ impl Observed for Passing {
 
     unsafe fn is_awaited(object: *mut ffi::PyObject) -> bool {
         // SAFETY: promised by the caller.
-        unsafe { Self::passing(object) }.steps_itself.get()
+        unsafe { Self::passing(object) }.steps_itself.load(Ordering::Relaxed)
     }
 }
 
@@ -150,7 +151,7 @@ unsafe extern "C" fn awaited(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
         }
         if iterator == passing.inner {
             ffi::Py_DECREF(iterator);
-            passing.steps_itself.set(true);
+            passing.steps_itself.store(true, Ordering::Relaxed);
             return itself(object);
         }
         steps(iterator, object)
