@@ -13,13 +13,19 @@
 //! The exception that is set remains, since all that runs here are destructors of others, which
 //! leave it by CPython's rule, and Rust.
 //!
-//! Missing on purpose: `tp_clear`. The references are set when an object is made, so what closes a
+//! A chain of any length is released without recursion: what is deeper than `MAX_DEPTH` waits, dead,
+//! until the object above it is freed. Their own words for weak references, which lead to nothing
+//! any more, link those that wait.
+//!
+//! Missing on purpose: waiting of objects without weak references; their one type holds objects that
+//! have them. `tp_clear`. The references are set when an object is made, so what closes a
 //! cycle through it was changed later, and is cleared itself, as with tuples. Spans and requests,
 //! whose memory is pooled, and which do change (`moments::making`).
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_ulong, c_void};
+use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -86,30 +92,74 @@ pub unsafe fn make<T: Life>(
     }
 }
 
+/// So many objects are released inside of each other, as CPython's own containers are
+/// (`PyTrash_UNWIND_LEVEL`): a part of the smallest stack.
+const MAX_DEPTH: u32 = 50;
+
+thread_local! {
+    /// How many objects this thread is releasing inside of each other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The first dead object that waits to be released by this thread; NULL for none.
+    static WAITING: Cell<*mut ffi::PyObject> = const { Cell::new(null_mut()) };
+    static IS_EMPTYING: Cell<bool> = const { Cell::new(false) };
+}
+
 unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this with a `T` that no reference leads to any more. The collector
-    // stops tracking it before its fields are cleared. Each object holds a reference to its type,
-    // which is read until the memory is freed.
+    // SAFETY: CPython calls this with a `T` that no reference leads to any more, and `empty` with
+    // one that has waited, whose word for weak references is NULL again. The collector stops
+    // tracking it before its fields are cleared. Each object holds a reference to its type, which
+    // is read until the memory is freed. A thread's own words are there until it ends.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let class = ffi::Py_TYPE(object);
+        let depth = DEPTH.get();
         if let Some(weak) = T::WEAK {
+            let weak = object.cast::<u8>().add(weak).cast::<*mut ffi::PyObject>();
             // Without the GIL the last of them may be released by its own thread at this moment.
-            if cfg!(Py_GIL_DISABLED) || has_weak_references(object, weak) {
+            if cfg!(Py_GIL_DISABLED) || !(*weak).is_null() {
                 ffi::PyObject_ClearWeakRefs(object);
             }
+            if depth == MAX_DEPTH {
+                *weak = WAITING.replace(object);
+                return;
+            }
         }
+        DEPTH.set(depth + 1);
         (*object.cast::<T>()).end();
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
+        DEPTH.set(depth);
+        if depth + 1 == MAX_DEPTH && !WAITING.get().is_null() {
+            empty();
+        }
     }
 }
 
-/// Safety: the GIL is held; an object whose weak references begin there.
-#[inline]
-unsafe fn has_weak_references(object: *mut ffi::PyObject, at: usize) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe { !(*object.cast::<u8>().add(at).cast::<*mut ffi::PyObject>()).is_null() }
+/// Releases what waits, and what comes to wait meanwhile, one after the other.
+///
+/// Safety: the GIL is held, on the last level of depth.
+#[cold]
+unsafe fn empty() {
+    if IS_EMPTYING.replace(true) {
+        return;
+    }
+    loop {
+        let object = WAITING.get();
+        if object.is_null() {
+            break;
+        }
+        // SAFETY: dead objects of this thread, whose types have such a word and cannot be derived
+        // from: their `tp_dealloc` is `dealloc`, which put them here.
+        unsafe {
+            let class = ffi::Py_TYPE(object);
+            let weak = object.cast::<u8>().offset((*class).tp_weaklistoffset);
+            WAITING.set(weak.cast::<*mut ffi::PyObject>().replace(null_mut()));
+            if let Some(again) = (*class).tp_dealloc {
+                again(object);
+            }
+        }
+    }
+    IS_EMPTYING.set(false);
 }
 
 unsafe extern "C" fn traverse<T: Life>(

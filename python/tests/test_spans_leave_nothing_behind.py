@@ -71,6 +71,45 @@ assert len(gone) == 1
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("around", ["native.work(1, {})", "native.hooked({})", "native.seen({}, print)"])
+def test_nested_objects_of_any_number_are_released_without_recursion(bench: Bench, around: str) -> None:
+    result = bench.python(f"""
+import threading, weakref
+import dashcam
+from dashcam import _native as native
+assert dashcam.start(slow="9s")
+def nested(count):
+    "The outermost of so many objects, and weak references to some of them."
+    async def innermost(): pass
+    one = innermost()
+    one.close()
+    weak = [weakref.ref(one)]
+    for at in range(count):
+        one = {around.format("one")}
+        if at in (48, 49, 50, 51, count - 1): weak.append(weakref.ref(one))
+    assert len(weak) == 6 and len(set(map(id, (ref() for ref in weak)))) == 6
+    return one, weak
+def release():
+    one, weak = nested(100_000)
+    del one
+    assert [ref() for ref in weak] == [None] * 6
+    # Two beside each other, and with no more left waiting than before.
+    (one, weak), (other, others) = nested(200), nested(100)
+    pair = [one, other]
+    del one, other
+    del pair
+    assert [ref() for ref in weak + others] == [None] * 12
+    done.append(True)
+done = []
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=release)
+thread.start()
+thread.join()
+assert done
+""")
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_chain_is_whole_for_those_who_find_it_while_it_is_released(bench: Bench) -> None:
     result = bench.python("""
 import dashcam, gc
