@@ -157,9 +157,14 @@ pub fn captures_in(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
 
 /// Reports why there is nothing to read at `path`, with the remedy.
 fn unreadable(path: &Path, error: &io::Error) {
-    let help = match error.kind() {
-        io::ErrorKind::PermissionDenied => "ask as the user that the service runs as",
+    eprintln!("dashcam: {}: {error}; {}", path.display(), remedy(error));
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "ask as the service's user, or as one whom its folder is open to (chmod g+rx)"
+        }
         _ => "wanted a capture (FILE.dashcam), or a folder with captures in it",
-    };
-    eprintln!("dashcam: {}: {error}; {help}", path.display());
+    }
 }

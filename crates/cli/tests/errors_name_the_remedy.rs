@@ -244,3 +244,43 @@ fn a_pipe_is_no_capture_and_does_not_block() {
         assert!(code == 3 && err.contains("p: is a pipe, wanted a capture"), "{words:?}: {err}");
     }
 }
+
+/// Of a folder of the service's user's alone, and of one file in an open one.
+#[test]
+fn what_another_user_may_not_read_names_who_may() {
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::process::CommandExt;
+    let folder = Folder::new("others");
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    let closed = folder.0.join("closed");
+    fs::create_dir(&closed).expect("a folder");
+    fs::rename(folder.capture(), closed.join("one.dashcam")).expect("moved");
+    fs::copy(closed.join("one.dashcam"), folder.0.join("two.dashcam")).expect("a copy");
+    mode(&folder.0.join("two.dashcam"), 0o000);
+    mode(&folder.0, 0o755);
+    mode(&closed, 0o000);
+    let is_root = fs::metadata("/proc/self").expect("there").uid() == 0;
+    let command = folder.0.join("dashcam");
+    if is_root {
+        // Root may read all, and another user may not enter the checkout.
+        fs::copy(env!("CARGO_BIN_EXE_dashcam"), &command).expect("a copy");
+    }
+    for path in ["closed", "closed/one.dashcam", "two.dashcam"] {
+        let mut asked = dashcam(&folder.0, &["why", path]);
+        if is_root {
+            asked = std::process::Command::new(&command);
+            asked.current_dir(&folder.0).args(["why", path]).uid(65534).gid(65534);
+        }
+        let out = asked.output().expect("dashcam runs");
+        let err = as_text(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{path}: {err}");
+        let wanted = format!(
+            "dashcam: {path}: Permission denied (os error 13); ask as the service's user, or as one \
+             whom its folder is open to (chmod g+rx)\n"
+        );
+        assert_eq!(err, wanted);
+    }
+    mode(&closed, 0o700);
+}

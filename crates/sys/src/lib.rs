@@ -29,7 +29,7 @@ pub mod perf;
 mod proc;
 mod process;
 
-pub use files::{held, shared_log, turn, whole_file, whole_folder};
+pub use files::{held, readers, shared_log, turn, whole_file, whole_folder};
 pub(crate) use forksafe::latch;
 pub use forksafe::{addresses, cell, claim, nap, shelf, turns};
 pub use memory::{barrier, map, mapped, mem, own_stack, reserve, room};

@@ -4,7 +4,8 @@
 //! A capture gets its name when it is whole, so that nobody ever reads half of one, and a process
 //! that is killed meanwhile leaves nothing (`sys::whole_file`). Other writers into the same folder
 //! need not know of us: a name that is taken is passed over, and caps of count and size are kept by
-//! removing the oldest captures of this service.
+//! removing the oldest captures of this service. It may be read by the users that the folder is
+//! open to; a folder that is made here is the service's user's alone (`sys::readers`).
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -14,6 +15,7 @@ use capture::write::CaptureWriter;
 use format::region::losses;
 use ring::{BlockCopy, Region};
 use settings::Config;
+use sys::readers;
 use sys::turns::Turns;
 use sys::whole_file::WholeFile;
 
@@ -25,9 +27,10 @@ pub fn write(
     since_ns: u64,
     number: u64,
 ) -> io::Result<PathBuf> {
-    fs::create_dir_all(&config.out)?;
+    readers::make_folder(&config.out)?;
     let time = utc(sys::clock::epoch_ns());
-    let file = WholeFile::create(&config.out.join(name(&config.service, &time, number)))?;
+    let target = config.out.join(name(&config.service, &time, number));
+    let file = WholeFile::create_with(&target, readers::file_mode(&config.out))?;
     let path = give_name(config, fill(file, region, meta, since_ns)?, &time, number)?;
     keep_caps(config, region, &path);
     Ok(path)
@@ -282,6 +285,22 @@ mod tests {
         assert_eq!(left_of_six(2, 1500, 6), [5, 6], "of both caps the narrower");
         assert_eq!(left_of_six(5, 1100, 6), [5, 6], "and here the other");
         assert_eq!(left_of_six(6, 10, 6), [6], "the newest stays, however large");
+    }
+
+    #[test]
+    fn a_capture_is_the_services_own_unless_its_folder_is_open() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let (mut config, region) = (service("readers", 9), region());
+        let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o7777;
+        let made = config.out.clone();
+        config.out = made.join("made/here");
+        let first = write(&config, &region, "{}", 0, 1).expect("written");
+        assert_eq!((mode(&config.out), mode(&first)), (0o700, 0o600));
+        // The operator opens it, for good, to a group.
+        fs::set_permissions(&config.out, fs::Permissions::from_mode(0o2750)).expect("ours");
+        let second = write(&config, &region, "{}", 0, 2).expect("written");
+        assert_eq!((mode(&config.out), mode(&second)), (0o2750, 0o640));
+        fs::remove_dir_all(&made).expect("ours");
     }
 
     /// As when its process got no CPU for a while, and others wrote theirs meanwhile.

@@ -6,6 +6,8 @@
 //! and checks whether the name still is that file's: of several that find it full at once, one
 //! renames it, once.
 //!
+//! A new file may be read by those who may read its folder (`readers`).
+//!
 //! What it promises: nothing waits, neither for a lock, nor for the reader of a pipe that was put
 //! in the file's place. Only a regular file is written to, and no link is followed. Either file has
 //! the limit and a line for each process at most; twice the limit while another process keeps the
@@ -19,6 +21,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use super::readers;
 
 /// Another process may fill the new file at once.
 const TRIES: usize = 3;
@@ -41,7 +45,10 @@ pub fn append(path: &Path, line: &str, most_bytes: u64) -> io::Result<()> {
 
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let mode = readers::file_mode(path.parent().unwrap_or(Path::new(".")));
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(mode).custom_flags(flags);
+    let opened = options.open(path);
     let wrong = |found| {
         let text = format!("it is {found}, wanted a file or a new name");
         io::Error::new(io::ErrorKind::InvalidInput, text)

@@ -29,6 +29,11 @@ impl WholeFile {
     /// file in the target's folder; a target that is there and is no regular file is refused, since
     /// the rename would put a file in place of a device, a pipe or a socket.
     pub fn create(target: &Path) -> io::Result<WholeFile> {
+        WholeFile::create_with(target, 0o666)
+    }
+
+    /// As `create`, with this mode, from which the umask takes.
+    pub fn create_with(target: &Path, mode: u32) -> io::Result<WholeFile> {
         // Through a link to what it points at, as plain writing would go.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         if let Some(found) = not_a_file(&target) {
@@ -39,19 +44,21 @@ impl WholeFile {
         if folder.as_os_str().is_empty() {
             folder = PathBuf::from(".");
         }
-        let unnamed = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(&folder);
+        let mut options = OpenOptions::new();
+        let unnamed = options.write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(&folder);
         let beside = beside(&target, &folder);
         match unnamed {
             Ok(file) if fs::symlink_metadata(in_proc(&file)).is_ok() => {
                 Ok(WholeFile { file, target, beside, named: false })
             }
-            _ => WholeFile::named(target, beside),
+            _ => WholeFile::named(target, beside, mode),
         }
     }
 
-    fn named(target: PathBuf, beside: PathBuf) -> io::Result<WholeFile> {
+    fn named(target: PathBuf, beside: PathBuf, mode: u32) -> io::Result<WholeFile> {
         // Never an existing file, nor through a link that another process put there.
-        let file = File::create_new(&beside)?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(mode).open(&beside)?;
         Ok(WholeFile { file, target, beside, named: true })
     }
 
@@ -84,7 +91,7 @@ impl WholeFile {
 }
 
 /// Renames, if nothing has the new name.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename(from, to, libc::RENAME_NOREPLACE) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => (),
         done => return done,
@@ -188,7 +195,7 @@ mod tests {
         for named in [false, true] {
             let begin = || match named {
                 false => WholeFile::create(&target),
-                true => WholeFile::named(target.clone(), beside(&target, &folder)),
+                true => WholeFile::named(target.clone(), beside(&target, &folder), 0o666),
             };
             fs::write(&target, "old").expect("written");
             let mut half = begin().expect("created");
@@ -216,7 +223,8 @@ mod tests {
                 let mut file = match named {
                     false => WholeFile::create(&first).expect("created"),
                     true => {
-                        WholeFile::named(first.clone(), beside(&first, &folder)).expect("created")
+                        let beside = beside(&first, &folder);
+                        WholeFile::named(first.clone(), beside, 0o666).expect("created")
                     }
                 };
                 file.write_all(text.as_bytes()).expect("written");
