@@ -42,6 +42,7 @@ pub fn doctor(as_json: bool) -> ExitCode {
         fast_clock(),
         control(),
         own_descriptors(),
+        threads(),
     ];
     if as_json {
         let rows: Vec<Value> = checks
@@ -234,6 +235,13 @@ fn own_descriptors() -> Check {
     let works = answer.map(|()| "threads of dashcam have a table of their own".to_owned());
     let gives = "no descriptor of the program's is taken, whatever its RLIMIT_NOFILE";
     Check { name: "own_descriptors", works, gives }
+}
+
+fn threads() -> Check {
+    let tried = sys::thread::spawn_quiet("dashcam-doctor", || ());
+    let works = tried.map(sys::thread::Quiet::join).map_err(|error| error.to_string());
+    let works = works.map(|()| "threads of dashcam can be started".to_owned());
+    Check { name: "threads", works, gives: "samples, captures, metrics and the control socket" }
 }
 
 fn vitals() -> Check {

@@ -6,7 +6,7 @@
 //!                                 flush_wanted > sampler > flushed, before each copy
 //! ```
 //! What it promises: jobs are made in the order in which they came, also those that were posted
-//! just before the sampler left.
+//! just before the sampler left. Where `dashcam-capture` could not be started, none waits.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
+use format::region::losses;
 
 use crate::captures::verdict::Verdicts;
 use crate::lock::lock;
@@ -66,6 +68,8 @@ pub(crate) struct Queue {
     /// A capture is being written.
     saving: AtomicBool,
     made: Mutex<Vec<Made>>,
+    /// Why there is no `dashcam-capture`; empty while there is.
+    unattended: Mutex<String>,
     /// Captures written; how long the last one took. Relaxed counters.
     pub count: AtomicU64,
     pub last_took_ns: AtomicU64,
@@ -87,8 +91,26 @@ pub(crate) enum Next {
 
 impl Queue {
     pub(crate) fn post(&self, job: Job) {
+        let why = lock(&self.unattended).clone();
+        if !why.is_empty() {
+            return self.refuse(job, why);
+        }
         lock(&self.jobs).push_back(job);
         self.came.notify_one();
+    }
+
+    /// `dashcam-capture` could not be started: each job fails at once.
+    pub(crate) fn is_unattended(&self, why: String) {
+        *lock(&self.unattended) = why;
+    }
+
+    fn refuse(&self, job: Job, why: String) {
+        if let Some(recorder) = recorder::current() {
+            recorder.region().lose(losses::CAPTURES_FAILED, 1);
+        }
+        self.failed(&why);
+        // An error: nobody waits for it.
+        let _ = job.done.map(|done| done.try_send(Err(why)));
     }
 
     /// Wakes `dashcam-capture`: something else is wanted of it.

@@ -5,6 +5,7 @@ pub(crate) mod capture_thread;
 pub(crate) mod interpreter;
 pub(crate) mod sampler_thread;
 
+use std::io;
 use std::sync::Arc;
 
 use crate::control_socket::remote::{self, Asked};
@@ -14,38 +15,60 @@ use crate::metrics::scrape;
 use crate::metrics::windows::Windows;
 use crate::recording::Recording;
 use crate::running::Running;
+use crate::say::say;
 use crate::threads::capture_thread::CaptureThread;
 use crate::triggers::firing::Triggers;
 
 /// Name of the sampler's thread.
 const SAMPLER: &str = "dashcam-sampler";
+/// Of the thread that answers clients of the control socket.
+const CONTROL: &str = "dashcam-control";
+/// Of the thread that answers scrapers.
+const OPENMETRICS: &str = "dashcam-openmetrics";
+
+/// A thread, or why there is none.
+type Started = io::Result<sys::thread::Quiet>;
 
 /// Starts the threads of ours that there is work for. A thread that cannot be started is a source
-/// that is off. `before`: what was counted before this start. They get the table of descriptors of
-/// the calling thread. `stop` is what the control socket's client may ask for.
+/// that is off, and what it would do is refused at once; one line on stderr names them. `before`:
+/// what was counted before this start. They get the table of descriptors of the calling thread.
+/// `stop` is what the control socket's client may ask for.
 pub(crate) fn start(
     parts: &'static Running,
     before: Before,
     stop: fn(),
 ) -> Vec<sys::thread::Quiet> {
     let recording = &parts.recording;
-    let mut threads = Vec::new();
-    threads.extend(sampler(parts));
-    threads.extend(captures(parts, before));
+    let mut all = vec![(SAMPLER, sampler(parts)), (capture_thread::NAME, captures(parts, before))];
     if lock(&parts.socket).is_some() {
         let asked = Asked { recording: recording.clone(), queue: parts.queue.clone(), stop };
         let socket = parts.socket.clone();
-        threads.extend(spawn(recording, "dashcam-control", move || remote::run(&asked, &socket)));
+        all.push((CONTROL, spawn(recording, CONTROL, move || remote::run(&asked, &socket))));
     }
     if let Some(endpoint) = parts.endpoint.clone() {
         let own = recording.clone();
         let body = move || scrape::run(&own, &endpoint);
-        threads.extend(spawn(recording, "dashcam-openmetrics", body));
+        all.push((OPENMETRICS, spawn(recording, OPENMETRICS, body)));
+    }
+    let (mut threads, mut missing, mut why) = (Vec::new(), Vec::new(), String::new());
+    for (name, started) in all {
+        match started {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                why = error.to_string();
+                lost(parts, name, &why);
+                missing.push(name);
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        say(&format!("without {missing}: {why}; what they do is missing, the program runs on"));
     }
     threads
 }
 
-fn sampler(parts: &'static Running) -> Option<sys::thread::Quiet> {
+fn sampler(parts: &'static Running) -> Started {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, under_gil) = (parts.alarms.clone(), parts.under_gil.clone());
     let leaves = Leaves(parts);
@@ -72,7 +95,7 @@ impl Drop for Leaves {
     }
 }
 
-fn captures(parts: &'static Running, before: Before) -> Option<sys::thread::Quiet> {
+fn captures(parts: &'static Running, before: Before) -> Started {
     let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
     let (alarms, endpoint) = (parts.alarms.clone(), parts.endpoint.clone());
     let rollups = parts.rollups.clone();
@@ -90,18 +113,29 @@ fn spawn(
     recording: &Arc<Recording>,
     name: &'static str,
     body: impl FnOnce() + Send + 'static,
-) -> Option<sys::thread::Quiet> {
+) -> Started {
     let own = recording.clone();
-    let started = sys::thread::spawn_quiet(name, move || {
+    sys::thread::spawn_quiet(name, move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         if let Err(why) = ended {
             own.set_source(name, format!("off: ended by {}", internal_error(&*why)));
         }
-    });
-    started.inspect_err(|error| lost(recording, name, error)).ok()
+    })
 }
 
-/// A thread could not be had. The rest still records; captures by `snap` may be all that is left.
-fn lost(recording: &Recording, name: &str, error: &std::io::Error) {
-    recording.set_source(name, format!("off: {error}"));
+/// A thread could not be had. The rest still records, and nothing waits for it.
+fn lost(parts: &Running, name: &str, why: &str) {
+    let state = format!("off: {why}");
+    parts.recording.set_source(name, state.clone());
+    match name {
+        capture_thread::NAME => parts.queue.is_unattended(format!("without {name}: {why}")),
+        CONTROL => {
+            // Nobody would answer its clients.
+            if let Some(listener) = lock(&parts.socket).take() {
+                listener.remove();
+            }
+            parts.recording.set_source("control", state);
+        }
+        _ => {}
+    }
 }

@@ -226,7 +226,8 @@ struct Start {
 /// takes no signal, so no handler of the host can fork it while it waits; and in a child that
 /// another thread forks, the caller does not exist.
 ///
-/// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread.
+/// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread; the text names the
+/// limits that may be the reason.
 pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Quiet> {
     let mut short = [0; 16];
     short.iter_mut().take(15).zip(name.bytes()).for_each(|(to, from)| *to = from);
@@ -268,6 +269,11 @@ unsafe fn create(start: *mut c_void) -> io::Result<libc::pthread_t> {
     };
     match error {
         0 => Ok(id),
+        libc::EAGAIN => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "no more threads may be started: the limit of the user's (RLIMIT_NPROC), of the \
+             cgroup (pids.max) or of the machine is reached",
+        )),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
