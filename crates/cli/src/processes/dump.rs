@@ -21,24 +21,24 @@ use sys::mem::Reader;
 
 use crate::output::columns::plain;
 use crate::output::exit_code::{NOTHING, USAGE};
-use crate::processes::dump_text;
-use crate::processes::live;
+use crate::processes::named::Named;
+use crate::processes::{dump_text, live};
 
 /// A recorded process reads itself within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Prints the state of the processes that `word` names: a process id, or a service.
 pub fn dump(word: &str, as_json: bool) -> ExitCode {
-    let pids = match live::named(word) {
-        Ok(pids) => pids,
+    let all = match live::named(word) {
+        Ok(all) => all,
         Err(code) => return code,
     };
     let mut worst = ExitCode::SUCCESS;
-    for (at, pid) in pids.into_iter().enumerate() {
+    for (at, named) in all.into_iter().enumerate() {
         if at > 0 && !as_json {
             println!();
         }
-        let code = dump_one(pid, as_json);
+        let code = dump_one(&named, as_json);
         if code != ExitCode::SUCCESS {
             worst = code;
         }
@@ -46,10 +46,18 @@ pub fn dump(word: &str, as_json: bool) -> ExitCode {
     worst
 }
 
-fn dump_one(pid: u32, as_json: bool) -> ExitCode {
-    let found = match recorded(pid) {
+fn dump_one(named: &Named, as_json: bool) -> ExitCode {
+    let pid = named.pid;
+    let found = match recorded(named) {
         Some(found) => Ok(found),
-        None => outside(pid),
+        None if named.is_here => outside(pid),
+        None => Err(Refusal {
+            kind: Kind::Refused,
+            thing: "process".to_owned(),
+            found: "one of another container".to_owned(),
+            wanted: "one that this shell can see".to_owned(),
+            remedy: "run dashcam in its container, or outside of both".to_owned(),
+        }),
     };
     match found {
         Ok(mut found) => {
@@ -68,9 +76,9 @@ fn dump_one(pid: u32, as_json: bool) -> ExitCode {
 }
 
 /// What the process says of itself. None: it is not recorded, or did not answer.
-fn recorded(pid: u32) -> Option<Value> {
-    let path = live::socket_of(pid)?;
-    match live::answer_of(&path, "dump", PATIENCE) {
+fn recorded(named: &Named) -> Option<Value> {
+    let (pid, path) = (named.pid, named.socket.as_ref().ok()?);
+    match live::answer_of(path, "dump", PATIENCE) {
         Ok(mut answer) => {
             let mut found = answer["dump"].take();
             found["pid"] = Value::from(pid);

@@ -7,7 +7,7 @@
 //!
 //! What it promises: an answer, or a message within seconds: a process that hangs does not make the
 //! command hang. Processes are named by their id, or all of a service by its name; what was changed
-//! or saved is reported with both.
+//! or saved is reported with both. Which process a number means: `named`.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use sys::local;
 use crate::output::columns::{age, columns, columns_within, local as local_time, now_ns, plain};
 use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::output::terminal;
+use crate::processes::named::{find, looked, places, Named, Place};
 use crate::processes::status_text;
 
 /// A live process answers within this time.
@@ -36,11 +37,14 @@ pub fn ps(as_json: bool) -> ExitCode {
     let mut rows: Vec<Value> = Vec::new();
     for folder in local::folders() {
         local::tidy(&folder, usize::MAX);
-        for (pid, path) in local::sockets(&folder) {
-            match ask(&path, "ps", PATIENCE) {
-                Ok(row) => rows.push(row),
-                Err(why) => eprintln!("dashcam: process {pid}: {why}"),
+    }
+    for place in places() {
+        match ask(&place.path, "ps", PATIENCE) {
+            Ok(mut row) => {
+                place.name(&mut row);
+                rows.push(row);
             }
+            Err(why) => eprintln!("dashcam: process {}: {why}", place.number()),
         }
     }
     rows.sort_by_key(|row| row["pid"].as_u64());
@@ -63,7 +67,7 @@ pub fn ps(as_json: bool) -> ExitCode {
 
 /// A recorded process.
 pub struct Recorded {
-    /// Its id.
+    /// Its id, as it knows it.
     pub pid: u32,
     /// Its service.
     pub service: String,
@@ -73,14 +77,20 @@ pub struct Recorded {
 
 /// The recorded processes of this user that answer at once.
 pub fn recorded() -> Vec<Recorded> {
-    let sockets = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
-    let rows = sockets.filter_map(|(_, path)| ask(&path, "ps", AT_ONCE).ok());
-    rows.map(|row| Recorded {
-        pid: row["pid"].as_u64().unwrap_or(0) as u32,
-        service: row["service"].as_str().unwrap_or_default().to_owned(),
-        since_epoch_ns: row["since_epoch_ns"].as_u64().unwrap_or(0),
-    })
-    .collect()
+    answering().into_iter().map(|(_, recorded)| recorded).collect()
+}
+
+fn answering() -> Vec<(Place, Recorded)> {
+    let recorded = |place: Place| {
+        let row = ask(&place.path, "ps", AT_ONCE).ok()?;
+        let recorded = Recorded {
+            pid: row["pid"].as_u64().unwrap_or(0) as u32,
+            service: row["service"].as_str().unwrap_or_default().to_owned(),
+            since_epoch_ns: row["since_epoch_ns"].as_u64().unwrap_or(0),
+        };
+        Some((place, recorded))
+    };
+    places().into_iter().filter_map(recorded).collect()
 }
 
 fn table(rows: &[Value], since: fn(u64) -> String) -> String {
@@ -147,9 +157,13 @@ fn verdict(row: &Value) -> String {
 /// The state of processes: what `dashcam.status()` gives inside them. JSON of several is a list.
 pub fn status(word: &str, as_json: bool) -> ExitCode {
     let mut all: Vec<Value> = Vec::new();
-    let code = each(word, |pid| {
-        let mut answer = question(pid, "status", PATIENCE)?;
-        all.push(answer["status"].take());
+    let code = each(word, |named| {
+        let mut status = question(named, "status", PATIENCE)?["status"].take();
+        if status["pid"] != named.pid {
+            status["own_pid"] = status["pid"].take();
+            status["pid"] = json!(named.pid);
+        }
+        all.push(status);
         Ok(())
     });
     match all.as_slice() {
@@ -170,25 +184,29 @@ pub fn status(word: &str, as_json: bool) -> ExitCode {
 
 /// Calls `ask` for each process that `word` names, by its id or its service. Returns the first
 /// error.
-fn each(word: &str, mut ask: impl FnMut(u32) -> Result<(), ExitCode>) -> ExitCode {
-    let pids = match named(word) {
-        Ok(pids) => pids,
+fn each(word: &str, mut ask: impl FnMut(&Named) -> Result<(), ExitCode>) -> ExitCode {
+    let all = match named(word) {
+        Ok(all) => all,
         Err(code) => return code,
     };
-    let failed: Vec<ExitCode> = pids.into_iter().filter_map(|pid| ask(pid).err()).collect();
+    let failed: Vec<ExitCode> = all.iter().filter_map(|named| ask(named).err()).collect();
     failed.into_iter().next().unwrap_or(ExitCode::SUCCESS)
 }
 
 /// The processes that a word names.
-pub fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
+pub fn named(word: &str) -> Result<Vec<Named>, ExitCode> {
     if let Ok(pid) = word.parse() {
-        return Ok(vec![pid]);
+        return Ok(vec![match find(pid, &places(), is_there(word)) {
+            Ok(place) => Named::of(place),
+            Err(why) => Named { pid, is_here: true, socket: Err(why) },
+        }]);
     }
-    let all = recorded();
-    let mut pids: Vec<u32> = all.iter().filter(|p| p.service == word).map(|p| p.pid).collect();
-    pids.sort_unstable();
-    if pids.is_empty() {
-        let mut services: Vec<&str> = all.iter().map(|p| &*p.service).collect();
+    let all = answering();
+    let of = all.iter().filter(|(_, recorded)| recorded.service == word);
+    let mut found: Vec<Named> = of.map(|(place, _)| Named::of(place)).collect();
+    found.sort_by_key(|named| named.pid);
+    if found.is_empty() {
+        let mut services: Vec<&str> = all.iter().map(|(_, one)| &*one.service).collect();
         services.sort_unstable();
         services.dedup();
         let found = match services.is_empty() {
@@ -202,15 +220,15 @@ pub fn named(word: &str) -> Result<Vec<u32>, ExitCode> {
         );
         return Err(ExitCode::from(NOTHING));
     }
-    Ok(pids)
+    Ok(found)
 }
 
 /// Reports what was done, and to which process of which service.
-fn report(pid: u32, done: &str) {
-    let paths = sockets_of(pid);
-    let row = paths.iter().find_map(|path| ask(path, "ps", AT_ONCE).ok());
+fn report(named: &Named, done: &str) {
+    let row = named.socket.as_ref().ok().and_then(|path| ask(path, "ps", AT_ONCE).ok());
     let service = row.and_then(|row| Some(plain(row["service"].as_str()?)));
-    eprintln!("dashcam: {}, process {pid}: {done}", service.as_deref().unwrap_or("?"));
+    let (service, pid) = (service.as_deref().unwrap_or("?"), named.pid);
+    eprintln!("dashcam: {service}, process {pid}: {done}");
 }
 
 fn one(value: &Value) -> String {
@@ -227,10 +245,10 @@ pub fn snap(word: &str, reason: Option<&str>) -> ExitCode {
         None => "snap".to_owned(),
         Some(reason) => format!("snap\t{}", one_word(reason)),
     };
-    each(word, |pid| {
-        let answer = question(pid, &line, CAPTURE)?;
+    each(word, |named| {
+        let answer = question(named, &line, CAPTURE)?;
         println!("{}", answer["path"].as_str().unwrap_or_default());
-        report(pid, "saved a capture");
+        report(named, "saved a capture");
         Ok(())
     })
 }
@@ -248,20 +266,20 @@ pub fn set(word: &str, words: &[String]) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let pairs: Vec<String> = words.iter().map(pair).collect();
-    each(word, |pid| {
-        question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE)?;
-        report(pid, &format!("set {}", pairs.join(" ")));
+    each(word, |named| {
+        question(named, &format!("set\t{}", pairs.join("\t")), PATIENCE)?;
+        report(named, &format!("set {}", pairs.join(" ")));
         Ok(())
     })
 }
 
 /// Ends the recording of processes. Their hooks remain, and do nothing.
 pub fn detach(word: &str) -> ExitCode {
-    each(word, |pid| {
-        question(pid, "stop", PATIENCE)?;
+    each(word, |named| {
+        question(named, "stop", PATIENCE)?;
         // The socket is removed first of all, the process's own threads of ours end behind it.
-        let until = Instant::now() + PATIENCE;
-        while sockets_of(pid).iter().any(|path| local::is_alive(path)) {
+        let (pid, until) = (named.pid, Instant::now() + PATIENCE);
+        while named.socket.as_ref().is_ok_and(|path| local::is_alive(path)) {
             if Instant::now() > until {
                 eprintln!(
                     "dashcam: {pid}: still recorded {} s after it agreed",
@@ -276,24 +294,9 @@ pub fn detach(word: &str) -> ExitCode {
     })
 }
 
-fn sockets_of(pid: u32) -> Vec<PathBuf> {
-    let paths = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
-    paths.filter(|(p, _)| *p == pid).map(|(_, path)| path).collect()
-}
-
 /// A word of a request: tabs and line ends would end it.
 fn one_word(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// The control socket of process `pid`: of several (other pid namespaces) the one whose pid is that
-/// of this namespace.
-pub fn socket_of(pid: u32) -> Option<PathBuf> {
-    let known = |path: &PathBuf| {
-        let peer = local::connect(path).and_then(|stream| local::peer(&stream));
-        peer.is_ok_and(|(found, _)| found == pid)
-    };
-    sockets_of(pid).into_iter().find(known)
 }
 
 /// Whether a process of this number runs, recorded or not; a service was found before.
@@ -306,30 +309,15 @@ pub fn answer_of(path: &Path, line: &str, patience: Duration) -> Result<Value, S
     ask(path, line, patience).map_err(|why| why.to_string())
 }
 
-/// Sends a request to process `pid`. Errors are reported on stderr: 1 there is no such process, 2
-/// it refused the request, 3 it could not be reached.
-fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode> {
-    let mut paths = sockets_of(pid);
-    paths.retain(|path| local::is_alive(path));
-    // Of several sockets (other pid namespaces), the one whose pid is that of this namespace.
-    let known = |path: &PathBuf| {
-        let peer = local::connect(path).and_then(|stream| local::peer(&stream));
-        peer.is_ok_and(|(found, _)| found == pid)
-    };
-    let Some(path) = paths.iter().find(|p| known(p)).or(paths.first()) else {
-        let exists = Path::new(&format!("/proc/{pid}")).exists();
-        let what = if exists {
-            "process is not recorded, or is another user's"
-        } else {
-            "no such process"
-        };
-        eprintln!(
-            "dashcam: {pid}: {what}: {}; `dashcam ps` lists the recorded processes",
-            where_searched()
-        );
-        return Err(ExitCode::from(NOTHING));
-    };
-    match ask(path, line, patience) {
+/// Sends a request to a process. Errors are reported on stderr: 1 there is no such process, 2 it
+/// refused the request, 3 it could not be reached.
+fn question(named: &Named, line: &str, patience: Duration) -> Result<Value, ExitCode> {
+    let pid = named.pid;
+    let asked = named.socket.as_ref().map_err(|why| {
+        eprintln!("dashcam: {pid}: {why}");
+        ExitCode::from(NOTHING)
+    });
+    match ask(asked?, line, patience) {
         Ok(answer) => Ok(answer),
         Err(Failure::Refused(why)) => {
             eprintln!("dashcam: {pid}: {why}");
@@ -340,12 +328,6 @@ fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode>
             Err(ExitCode::from(UNREADABLE))
         }
     }
-}
-
-fn where_searched() -> String {
-    let folders = local::folders();
-    let folders: Vec<String> = folders.iter().map(|p| p.display().to_string()).collect();
-    format!("no socket of it in {}", folders.join(", "))
 }
 
 enum Failure {

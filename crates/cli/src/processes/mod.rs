@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod dump;
 pub(crate) mod dump_text;
 pub(crate) mod live;
+pub(crate) mod named;
 pub(crate) mod python;
 pub(crate) mod run;
 pub(crate) mod status_text;

@@ -38,15 +38,15 @@ pub struct Form {
 
 /// Shows the processes that `word` names, until they end or `q` is typed.
 pub fn top(word: &str, form: Form) -> ExitCode {
-    let pids = match live::named(word) {
-        Ok(pids) => pids,
+    let all = match live::named(word) {
+        Ok(all) => all,
         Err(code) => return code,
     };
     let mut watched = Vec::new();
-    for pid in pids {
-        match Watched::open(pid) {
+    for named in all {
+        match Watched::open(&named) {
             Ok(one) => watched.push(one),
-            Err(why) => eprintln!("dashcam: {pid}: {why}"),
+            Err(why) => eprintln!("dashcam: {}: {why}", named.pid),
         }
     }
     if watched.is_empty() {

@@ -21,6 +21,7 @@ use serde_json::{json, Value};
 
 use crate::output::columns::{now_ns as epoch_ns, plain};
 use crate::processes::live;
+use crate::processes::named::Named;
 use crate::read::default_rules;
 use crate::show::percentile;
 
@@ -113,10 +114,13 @@ pub struct ThreadSeen {
 
 impl Watched {
     /// Finds its box.
-    pub fn open(pid: u32) -> Result<Watched, String> {
-        let socket = live::socket_of(pid)
-            .ok_or("not recorded, or another user's; `dashcam ps` lists what is recorded")?;
+    pub fn open(named: &Named) -> Result<Watched, String> {
+        let pid = named.pid;
+        let socket = named.socket.clone()?;
         let ps = live::answer_of(&socket, "ps", PATIENCE)?;
+        if ps["pid"] != pid || !named.is_here {
+            return Err("its threads have other numbers in its container: ask there".to_owned());
+        }
         let path = ps["box"].as_str().unwrap_or_default();
         if path.is_empty() {
             return Err("its black box is not in a file; `dashcam status` says why".to_owned());

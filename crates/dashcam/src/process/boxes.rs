@@ -48,10 +48,20 @@ pub fn folder() -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// The path of a new box of this process.
+/// The path of a new box of this process. A process of the same number, of another container, may
+/// have begun in the same millisecond: the next one is free.
 pub fn path(folder: &Path, service: &str) -> PathBuf {
-    let started_ms = sys::clock::epoch_ns() / 1_000_000;
-    folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()))
+    path_at(folder, service, sys::clock::epoch_ns() / 1_000_000)
+}
+
+fn path_at(folder: &Path, service: &str, mut started_ms: u64) -> PathBuf {
+    loop {
+        let path = folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()));
+        if std::fs::symlink_metadata(&path).is_err() {
+            return path;
+        }
+        started_ms += 1;
+    }
 }
 
 /// The box of a recording that goes on under another name of the service is called by that name. An
@@ -161,6 +171,17 @@ fn parse(path: &Path) -> Option<(u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_that_begin_in_one_millisecond_have_a_box_each() {
+        let folder = testkit::Folder::new("boxes-names");
+        let own = std::process::id();
+        for ms in [7, 8, 9] {
+            let path = path_at(folder.path(), "billy", 7);
+            assert_eq!(path, folder.path().join(format!("billy-{own}-{ms}.box")));
+            std::fs::File::create_new(&path).expect("a file");
+        }
+    }
 
     #[test]
     fn a_box_is_its_processs_and_not_that_of_every_process_of_this_number() {

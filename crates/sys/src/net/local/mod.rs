@@ -11,15 +11,18 @@
 
 mod folder;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use folder::{folder, folders, folders_of, own_uid};
 
 use crate::ours::Fd;
+use crate::whole_file::rename_new;
 
 /// Names tried for one process number.
 const NAMES: u32 = 10;
@@ -33,10 +36,9 @@ pub struct Listener {
 impl Listener {
     /// Listens in `folder` as process `pid`. Errors say which path and why.
     pub fn open(folder: &Path, pid: u32) -> Result<Listener, String> {
-        let hidden = folder.join(format!(".{pid}.new"));
+        // Another namespace may have a process of this number that starts at this moment.
+        let hidden = folder.join(format!(".{pid}.{:08x}.new", crate::random::number() as u32));
         let wrong = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-        // Left behind by an earlier process of this number that was killed in between.
-        let _ = std::fs::remove_file(&hidden);
         let listener = UnixListener::bind(&hidden).map_err(|e| wrong(&hidden, e))?;
         listener.set_nonblocking(true).map_err(|e| wrong(&hidden, e))?;
         for number in 0..NAMES {
@@ -48,8 +50,14 @@ impl Listener {
             if is_alive(&path) {
                 continue;
             }
-            return match std::fs::rename(&hidden, &path) {
+            // A dead process's.
+            if let Some(_turn) = turn_to_remove(folder).filter(|_| is_dead(&path)) {
+                let _ = std::fs::remove_file(&path);
+            }
+            return match rename_new(&hidden, &path) {
                 Ok(()) => Ok(Listener { fd: OwnedFd::from(listener).into(), path }),
+                // Another one came first.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => {
                     let _ = std::fs::remove_file(&hidden);
                     Err(wrong(&path, error))
@@ -242,14 +250,55 @@ pub fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
 }
 
 /// Removes the sockets in `folder` without a listener; at most `most` are tried. Returns how many
-/// were removed.
+/// were removed: none while another process does so.
 pub fn tidy(folder: &Path, most: usize) -> usize {
-    let dead = |(_, path): &(u32, PathBuf)| {
-        let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-        connect(path).err().is_some_and(refused)
-    };
-    let dead = sockets(folder).into_iter().take(most).filter(dead);
-    dead.filter(|(_, path)| std::fs::remove_file(path).is_ok()).count()
+    let Some(_turn) = turn_to_remove(folder) else { return 0 };
+    let dead = sockets(folder).into_iter().take(most).filter(|(_, path)| is_dead(path));
+    let removed = dead.filter(|(_, path)| std::fs::remove_file(path).is_ok()).count();
+    // Hidden ones of processes that were killed in between. A young one may not listen yet.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| is_hidden(path)).take(most) {
+        let since = std::fs::symlink_metadata(&path).and_then(|found| found.modified());
+        let is_old = since.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > HIDDEN_AT_MOST));
+        if is_old && is_dead(&path) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+    removed
+}
+
+/// Only the process that has this removes sockets, and nobody puts one in the place of another:
+/// what it finds dead is still that when it removes it.
+struct Turn(File);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile has the folder open, too, and would keep the lock.
+        // SAFETY: the descriptor is open for as long as the file is.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+/// None: another one has it.
+fn turn_to_remove(folder: &Path) -> Option<Turn> {
+    let file = File::open(folder).ok()?;
+    // SAFETY: as above.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    (locked == 0).then_some(Turn(file))
+}
+
+/// A socket has a hidden name for less than this.
+const HIDDEN_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Whether it is the name that a socket has at first.
+fn is_hidden(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with('.') && name.ends_with(".new")
+}
+
+fn is_dead(path: &Path) -> bool {
+    let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+    connect(path).err().is_some_and(refused)
 }
 
 #[cfg(test)]
@@ -303,6 +352,59 @@ mod tests {
         drop(third);
         let fourth = Listener::open(&folder, 7).expect("listens");
         assert_eq!(fourth.path().file_name(), Some("7.sock".as_ref()), "the dead one gave way");
+    }
+
+    /// As processes of several pid namespaces do.
+    #[test]
+    fn those_of_one_number_that_start_at_once_have_a_socket_each() {
+        const EACH: usize = 4;
+        let folder = private("at-once");
+        for _ in 0..testkit::count("DASHCAM_LISTENERS", 50) {
+            // One that a kill has left.
+            drop(Listener::open(&folder, 7).expect("listens"));
+            let together = std::sync::Barrier::new(EACH);
+            let open = || {
+                together.wait();
+                tidy(&folder, 100);
+                Listener::open(&folder, 7).expect("listens")
+            };
+            let listeners: Vec<Listener> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..EACH).map(|_| scope.spawn(open)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            });
+            for listener in &listeners {
+                let _client = connect(listener.path()).expect("it has its name");
+                listener.accept().expect("the client is its own");
+            }
+            listeners.iter().for_each(Listener::remove);
+            let left = std::fs::read_dir(&folder).expect("a folder").count();
+            assert_eq!(left, 0, "nothing is left behind");
+        }
+        std::fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn a_hidden_name_that_a_kill_left_goes_when_it_is_old() {
+        let folder = private("hidden");
+        drop(UnixListener::bind(folder.join(".7.0000abcd.new")).expect("a socket"));
+        let left = || std::fs::read_dir(&folder).expect("a folder").count();
+        assert_eq!((tidy(&folder, 100), left()), (0, 1), "one that begins looks like that, too");
+        let old = std::time::SystemTime::now() - 2 * HIDDEN_AT_MOST;
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            set_times(&entry.path(), old);
+        }
+        assert_eq!((tidy(&folder, 100), left()), (0, 0));
+        std::fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    /// A socket cannot be opened as a file.
+    fn set_times(path: &Path, to: std::time::SystemTime) {
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).expect("a path");
+        let passed = to.duration_since(std::time::UNIX_EPOCH).expect("later");
+        let time = libc::timespec { tv_sec: passed.as_secs() as libc::time_t, tv_nsec: 0 };
+        // SAFETY: a C string, and two times.
+        let code = unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), [time; 2].as_ptr(), 0) };
+        assert_eq!(code, 0);
     }
 
     #[test]
