@@ -26,7 +26,9 @@ FOUND = re.compile(
     r"|PyCapsule_New\([^;]*Some\((\w+)\)\)",
     re.MULTILINE,
 )
-UNNAMED = re.compile(rf"^(?!\s*//).*{ENDS}(?!{NAMED}).*$", re.MULTILINE)
+# Reading a slot to call it defines none.
+READ = r"if let Some\(\w+\) = \(\*\w+\)\."
+UNNAMED = re.compile(rf"^(?!\s*//)(?!.*{READ}).*{ENDS}(?!{NAMED}).*$", re.MULTILINE)
 ROW = re.compile(r"^//! \| `(\S+\.rs)` `(?:impl )?([^`]+)`", re.MULTILINE)
 
 

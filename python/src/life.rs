@@ -13,12 +13,12 @@
 //! The exception that is set remains, since all that runs here are destructors of others, which
 //! leave it by CPython's rule, and Rust.
 //!
-//! A chain of any length is released without recursion: what is deeper than `MAX_DEPTH` waits, dead,
-//! until the object above it is freed. Their own words for weak references, which lead to nothing
-//! any more, link those that wait.
+//! A chain of any length is released without recursion: what is deeper than `MAX_DEPTH` waits,
+//! dead, until the object above it is freed. Their own words for weak references, which lead to
+//! nothing any more, link those that wait.
 //!
-//! Missing on purpose: waiting of objects without weak references; their one type holds objects that
-//! have them. `tp_clear`. The references are set when an object is made, so what closes a
+//! Missing on purpose: waiting of objects without weak references; their one type holds objects
+//! that have them. `tp_clear`: the references are set when an object is made, so what closes a
 //! cycle through it was changed later, and is cleared itself, as with tuples. Spans and requests,
 //! whose memory is pooled, and which do change (`moments::making`).
 

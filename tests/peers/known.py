@@ -26,6 +26,8 @@ _CONTEXT = "lists all variables of a copied context: dashcam_request, in which a
 # One bare run of twelve fails; one in eight does with an application that takes 0.4 s to be
 # imported.
 _TAKEN_FIRST = "asks again 0.1 s after a request of 0.5 s and counts on the first being taken before, by another thread"
+# It passes with a limit of 60 s, and where the programs are not recorded: 2 of 2 times each.
+_SIXTEEN = "sixteen programs of Python, each recorded by a development build, within 2 s"
 
 KNOWN: "list[Known]" = [
     Known("uvicorn", "tests/test_server.py::test_reset_contextvars_asyncio[h11]", "changed", _CONTEXT),
@@ -35,5 +37,11 @@ KNOWN: "list[Known]" = [
         "tests/test_gthread_keepalive_shutdown.py::test_next_request_served_after_worker_stops",
         "unsteady",
         _TAKEN_FIRST,
+    ),
+    Known(
+        "gevent",
+        "gevent.tests.test__monkey_fork_atomic::__main__.Test.test_forks_do_not_overlap",
+        "changed",
+        _SIXTEEN,
     ),
 ]

@@ -1,9 +1,9 @@
 """Runs one suite once, bare or recorded, and reads which outcome each test had.
 
 How it works: the suite's own command runs in its source, with an environment that holds nothing of
-the caller's: a temporary folder is its home. On the recorded side, `dashcam run` precedes the same
-words. The outcomes come line by line from peers_report.py. A suite of unittest modules is a process
-for each module.
+the caller's: a temporary folder is its home, and signals do what they do by default. On the
+recorded side, `dashcam run` precedes the same words. The outcomes come line by line from
+peers_report.py. A suite of unittest modules is a process for each module.
 
 What it promises: a run ends. A process that takes too long is killed with everything that it
 started, and its end is an outcome, as are exit codes and signals. A recorded run that dashcam did
@@ -88,10 +88,18 @@ def _process(project: Project, place: Place, side: Side, words: "Sequence[str]",
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_take_signals,
             )
             return _end(started, project.seconds)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _take_signals() -> None:
+    # Background jobs ignore the first two, and `nohup` the third, and so would what they start: tests
+    # send these to themselves and to children.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _environment(project: Project, place: Place, side: Side, home: str, part: Path) -> "dict[str, str]":

@@ -52,6 +52,10 @@ class Destructors(unittest.TestCase):
             with self.subTest(source):
                 self.assertEqual(len(check_destructors.findings({"types.rs": source}, "")), 1)
 
+    def test_a_slot_that_is_read_to_call_it_is_none(self) -> None:
+        source = "if let Some(again) = (*class).tp_dealloc {"
+        self.assertEqual(check_destructors.findings({"life.rs": source}, ""), [])
+
     def test_a_comment_is_none(self) -> None:
         self.assertEqual(check_destructors.findings({"life.rs": "//! Missing on purpose: `tp_clear`."}, ""), [])
 
