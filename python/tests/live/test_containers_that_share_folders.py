@@ -84,8 +84,9 @@ def test_each_of_two_is_itself(bench: Bench) -> None:
     # The box of a killed one remains, and is its own; the other goes on.
     os.kill(pids["one"], signal.SIGKILL)
     services["one"].wait()
-    listed = bench.dashcam("recover", **env).stdout
-    assert boxes["one"] in listed and boxes["two"] not in listed, listed
+    listed = json.loads(bench.dashcam("recover", "--json", **env).stdout)["boxes"]
+    runs = {row["box"]: row["runs"] for row in listed if row["box"] in boxes.values()}
+    assert runs == {boxes["one"]: False, boxes["two"]: True}, listed
     recovered = bench.dashcam("recover", boxes["one"], "-o", "one.dashcam", **env)
     assert recovered.returncode == 0, recovered.stderr
     assert names(bench.show(bench.folder / "one.dashcam")) == {"GET /one"}

@@ -7,14 +7,14 @@
 //! reads it too.
 //!
 //! Containers may share the folder, or have the one of before: process 1 finds a box of process 1.
-//! So a process holds its box (`sys::held`), and one that nobody holds is dead if it is older
-//! than the process of its number (docs/decisions/0057).
+//! So a process holds its box (`sys::held`) before that has its name, and one that nobody holds is
+//! dead if it is older than the process of its number (docs/decisions/0057).
 
 use std::fs::Metadata;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use ring::{Place, Region};
 
@@ -24,6 +24,12 @@ use crate::recording::growth::Room;
 const DEAD_KEPT: usize = 2;
 /// The kernel reports the beginning of a process in ticks of 10 ms, and clocks are set.
 const SLACK_MS: u64 = 100;
+/// How a box's name ends until its process holds it.
+const HIDDEN: &str = ".new";
+/// It has that name for a moment only: one that is older is of a process that was killed meanwhile.
+const HIDDEN_AT_MOST: Duration = Duration::from_secs(60);
+/// Names that are tried for a new box.
+const MOST_NAMES: usize = 100;
 
 /// The folder, made if need be with mode 0700. Errors say why it cannot be used.
 pub fn folder() -> Result<PathBuf, String> {
@@ -54,10 +60,40 @@ pub fn path(folder: &Path, service: &str) -> PathBuf {
     path_at(folder, service, sys::clock::epoch_ns() / 1_000_000)
 }
 
+/// The name of a box until its process holds it: nobody takes it for a dead one's.
+pub fn hidden(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}{HIDDEN}"))
+}
+
+/// Gives a new box its name, held if `is_apart`: whether this thread's descriptors are our own.
+pub fn publish(region: &Region, wanted: &Path, service: &str, is_apart: bool) {
+    let Place::File(hidden) = region.place() else { return };
+    if is_apart {
+        hold(hidden);
+    }
+    let mut path = wanted.to_owned();
+    for _ in 0..MOST_NAMES {
+        match std::fs::hard_link(hidden, &path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => (),
+            // Both names are those of one file, so moving leaves both. Without links it moves.
+            _ => {
+                if region.move_to(path).is_ok() {
+                    let _ = std::fs::remove_file(hidden);
+                }
+                return;
+            }
+        }
+        let Some(((_, started_ms), folder)) = parse(&path).zip(path.parent()) else { return };
+        path = path_at(folder, service, started_ms + 1);
+    }
+}
+
 fn path_at(folder: &Path, service: &str, mut started_ms: u64) -> PathBuf {
     loop {
         let path = folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()));
-        if std::fs::symlink_metadata(&path).is_err() {
+        let is_free = |path: &Path| std::fs::symlink_metadata(path).is_err();
+        if is_free(&path) && is_free(&hidden(&path)) {
             return path;
         }
         started_ms += 1;
@@ -115,6 +151,10 @@ pub fn tidy(folder: &Path) {
     let mut dead: Vec<(u64, PathBuf)> = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
+        if path.to_string_lossy().ends_with(HIDDEN) {
+            tidy_hidden(&path);
+            continue;
+        }
         let Some((pid, started_ms)) = parse(&path) else {
             continue;
         };
@@ -127,6 +167,14 @@ pub fn tidy(folder: &Path) {
     dead.sort();
     let surplus = dead.len().saturating_sub(DEAD_KEPT);
     for (_, path) in &dead[..surplus] {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn tidy_hidden(path: &Path) {
+    let since = std::fs::symlink_metadata(path).and_then(|found| found.modified());
+    let is_old = since.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > HIDDEN_AT_MOST));
+    if is_old && !sys::held::is_held(path) {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -171,6 +219,34 @@ fn parse(path: &Path) -> Option<(u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else a process of this number, in another container, that begins at the same moment would
+    /// take it for its own of before.
+    #[test]
+    fn a_box_is_held_when_it_has_its_name() {
+        let folder = testkit::Folder::new("boxes-held");
+        let wanted = path_at(folder.path(), "billy", sys::clock::epoch_ns() / 1_000_000);
+        let make = || {
+            let place = Ok(hidden(&wanted));
+            Region::create(place, format::region::MIN_BYTES, std::process::id()).expect("memory")
+        };
+        let names = || {
+            let entries = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let first = make();
+        tidy(folder.path());
+        assert_eq!(names(), [hidden(&wanted)], "not this one's to remove");
+        publish(&first, &wanted, "billy", true);
+        tidy(folder.path());
+        assert_eq!(names(), std::slice::from_ref(&wanted));
+        assert!(sys::held::is_held(&wanted));
+        // Its name was taken meanwhile.
+        let second = make();
+        publish(&second, &wanted, "billy", true);
+        assert_eq!(names().len(), 2);
+        assert!(matches!(second.place(), Place::File(path) if *path != wanted && path.exists()));
+    }
 
     #[test]
     fn two_that_begin_in_one_millisecond_have_a_box_each() {

@@ -167,7 +167,7 @@ fn make(
             boxes::rename(recorder.region(), &config.service);
             recorder
         }
-        None => new_recorder(&config)?,
+        None => new_recorder(&config, apart.is_ok())?,
     };
     if let (Ok(()), Place::File(path)) = (&apart, recorder.region().place()) {
         boxes::hold(path);
@@ -213,7 +213,7 @@ fn make(
 /// library's arenas for our threads take: together some 400 MiB.
 const LEAST_ADDRESS_SPACE: u64 = 1 << 30;
 
-fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
+fn new_recorder(config: &Config, is_apart: bool) -> Result<&'static Recorder, StartError> {
     if let Some(left) = sys::room::address_space_left().filter(|left| *left < LEAST_ADDRESS_SPACE) {
         let (found, want) = (left >> 20, LEAST_ADDRESS_SPACE >> 20);
         return Err(StartError(format!(
@@ -224,10 +224,14 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
     let bytes = affordable(config.memory_bytes as usize);
     let folder = boxes::folder().inspect(|folder| boxes::tidy(folder));
     let path = folder.map(|folder| boxes::path(&folder, &config.service));
-    let region = Region::create(path, bytes, pid).map_err(|error| {
+    let hidden = path.as_deref().map(boxes::hidden).map_err(String::clone);
+    let region = Region::create(hidden, bytes, pid).map_err(|error| {
         let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
+    if let Ok(path) = path {
+        boxes::publish(&region, &path, &config.service, is_apart);
+    }
     Ok(Recorder::new(region, limit_of(config.slow.rules.clone())))
 }
 
