@@ -90,8 +90,6 @@ MOST_LINES_OF_FUNCTION = 70
 LONG = {
     "crates/format/src/record.rs::decode": (72, "one arm for each kind of record"),
     "crates/samplers/src/python_stacks/published.rs::words_of": (74, "a test's table: one line a word"),
-    "crates/sim/src/engine/ops.rs::begin_shared": (72, "one arm for each operation"),
-    "crates/sim/src/engine/step.rs::carry_out": (74, "one arm for each step"),
 }
 # Rooms whose lib.rs lists its layers, the highest first, in a block of text of its header.
 LAYERED = {"diagnosis"}

@@ -198,8 +198,9 @@ fn many(
     for (table, (mode, switches)) in tables.iter().zip(MODES) {
         println!("{}", table.text(mode));
         let kinds = table.failures();
-        let wrong = table.wrong_findings();
-        for (what, seeds) in kinds.iter().take(failures).chain(wrong.iter().take(failures)) {
+        let (wrong, missed) = (table.wrong_findings(), table.missed());
+        let lists = [&kinds, &wrong, &missed];
+        for (what, seeds) in lists.iter().flat_map(|list| list.iter().take(failures)) {
             let some: Vec<String> = seeds.iter().take(5).map(u64::to_string).collect();
             println!("  {:>4} x {what}; seeds {}", seeds.len(), some.join(", "));
         }

@@ -121,6 +121,10 @@ pub struct Awaits {
 pub enum Attempt {
     /// A lock; `by_with`: its holder shows.
     Lock { thing: ThingId, by_with: bool },
+    /// A read-write lock, for reading.
+    Read(ThingId),
+    /// The same for writing.
+    Write(ThingId),
     /// A permit.
     Permit(ThingId),
     /// An item of a queue.
@@ -153,6 +157,8 @@ pub enum Micro<'p> {
     /// Tries, and blocks until it succeeds or the time limit is over; `kernel`: the GIL is released
     /// already.
     Try { attempt: Attempt, until: Option<u64>, kernel: bool },
+    /// Tries for a database's lock, and where it is taken pauses and tries again: so often yet.
+    AskBusy { thing: ThingId, asked: usize },
     /// Waits for a request, a connection or a job, without the GIL.
     Await(On),
     /// As `Push`, unless the last attempt ran into its time limit.
@@ -184,6 +190,8 @@ pub enum Micro<'p> {
 pub enum Effect {
     /// Releases a lock.
     Unlock(ThingId),
+    /// Releases a read-write lock.
+    UnlockShared(ThingId),
     /// Gives a permit back.
     GiveBack(ThingId),
     /// Sets an event.
@@ -239,6 +247,8 @@ pub enum End {
     Forever,
     /// The lock is released.
     Unlock(ThingId),
+    /// The read-write lock is.
+    UnlockShared(ThingId),
     /// The permit is given back.
     GiveBack(ThingId),
 }

@@ -97,7 +97,7 @@ impl<'p> World<'p> {
     /// The same, for what other tasks or threads give.
     pub(super) fn suspend_for(&mut self, tid: Tid, task: usize, attempt: Attempt) {
         let kind = match attempt {
-            Attempt::Lock { .. } => AwaitKind::Lock,
+            Attempt::Lock { .. } | Attempt::Read(_) | Attempt::Write(_) => AwaitKind::Lock,
             Attempt::Permit(_) => AwaitKind::Semaphore,
             Attempt::Item(_) | Attempt::Room(_) => AwaitKind::Queue,
             Attempt::Event(_) => AwaitKind::Event,

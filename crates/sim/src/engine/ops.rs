@@ -21,7 +21,9 @@ impl Attempt {
     /// What is waited on where it fails.
     pub fn on(self) -> On {
         match self {
-            Attempt::Lock { thing, .. } => On::Lock(thing),
+            Attempt::Lock { thing, .. } | Attempt::Read(thing) | Attempt::Write(thing) => {
+                On::Lock(thing)
+            }
             Attempt::Permit(thing) => On::Permit(thing),
             Attempt::Item(thing) => On::Item(thing),
             Attempt::Room(thing) => On::Room(thing),
@@ -36,6 +38,8 @@ impl Attempt {
     pub fn thing(self) -> Option<ThingId> {
         match self {
             Attempt::Lock { thing, .. }
+            | Attempt::Read(thing)
+            | Attempt::Write(thing)
             | Attempt::Permit(thing)
             | Attempt::Item(thing)
             | Attempt::Room(thing)
@@ -43,6 +47,16 @@ impl Attempt {
             Attempt::Job(_) | Attempt::End(_) | Attempt::Call(_) => None,
         }
     }
+}
+
+/// The pauses of SQLite's busy handler, ms; the last one comes again and again.
+const BUSY_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
+
+/// The pause of a database's client that has asked for its lock so often.
+pub fn busy_pause(thing: ThingId, asked: usize) -> Wait {
+    let until = Some(BUSY_MS[asked.min(BUSY_MS.len() - 1)] * MS);
+    let (on, kind) = (On::Lock(thing), WaitKind::Sleep);
+    Wait { on, kind, until, limited: true, limit_ns: 0, target: None }
 }
 
 /// An attempt inside of library frames.
@@ -123,24 +137,6 @@ impl<'p> World<'p> {
     /// The same for steps that concern others.
     fn begin_shared(&mut self, tid: Tid, op: &'p Op, micros: &mut Vec<Micro<'p>>) {
         match op {
-            Op::With(thing, body) => {
-                let permits = matches!(self.program.things[*thing], Thing::Semaphore(_));
-                let (attempt, end, frames) = match permits {
-                    true => (Attempt::Permit(*thing), End::GiveBack(*thing), lib_frames::SEMAPHORE),
-                    false => {
-                        let attempt = Attempt::Lock { thing: *thing, by_with: true };
-                        (attempt, End::Unlock(*thing), &[][..])
-                    }
-                };
-                micros.extend(attempt_with(attempt, None, frames));
-                micros.push(Micro::Push { steps: body, end });
-            }
-            Op::ByHand(thing, limit, body) => {
-                let until = limit.map(|span| self.now + self.drawn(tid, span));
-                let attempt = Attempt::Lock { thing: *thing, by_with: false };
-                micros.extend(attempt_with(attempt, until, &[]));
-                micros.push(Micro::PushIfHad { steps: body, end: End::Unlock(*thing) });
-            }
             Op::Get(thing) => {
                 micros.extend(attempt_with(Attempt::Item(*thing), None, lib_frames::QUEUE_GET));
             }
@@ -163,11 +159,6 @@ impl<'p> World<'p> {
                 micros.extend(attempt_with(Attempt::Permit(*thing), None, frames));
             }
             Op::GiveBack(thing) => micros.push(Micro::Do(Effect::GiveBack(*thing))),
-            Op::Inside(thing, body) => {
-                let attempt = Attempt::Lock { thing: *thing, by_with: false };
-                micros.extend(attempt_with(attempt, None, &[]));
-                micros.push(Micro::Push { steps: body, end: End::Unlock(*thing) });
-            }
             Op::Parallel(thing, span) => {
                 micros.push(Micro::Parallel { to: *thing, left: self.drawn(tid, *span) });
             }
@@ -177,6 +168,62 @@ impl<'p> World<'p> {
                 self.begin_heavy(tid, op, micros);
             }
             Op::Await(awaiting) => self.begin_await(tid, awaiting, micros),
+            _ => self.begin_locked(tid, op, micros),
+        }
+    }
+
+    /// The same for steps that hold a lock or a permit.
+    fn begin_locked(&mut self, tid: Tid, op: &'p Op, micros: &mut Vec<Micro<'p>>) {
+        match op {
+            Op::With(thing, body) => {
+                let permits = matches!(self.program.things[*thing], Thing::Semaphore(_));
+                let (attempt, end, frames) = match permits {
+                    true => (Attempt::Permit(*thing), End::GiveBack(*thing), lib_frames::SEMAPHORE),
+                    false => {
+                        let attempt = Attempt::Lock { thing: *thing, by_with: true };
+                        (attempt, End::Unlock(*thing), &[][..])
+                    }
+                };
+                micros.extend(attempt_with(attempt, None, frames));
+                micros.push(Micro::Push { steps: body, end });
+            }
+            Op::ByHand(thing, limit, body) => {
+                let until = limit.map(|span| self.now + self.drawn(tid, span));
+                let permits = matches!(self.program.things[*thing], Thing::Semaphore(_));
+                let (attempt, end, frames) = match permits {
+                    true => (Attempt::Permit(*thing), End::GiveBack(*thing), lib_frames::SEMAPHORE),
+                    false => {
+                        let attempt = Attempt::Lock { thing: *thing, by_with: false };
+                        (attempt, End::Unlock(*thing), &[][..])
+                    }
+                };
+                micros.extend(attempt_with(attempt, until, frames));
+                micros.push(Micro::PushIfHad { steps: body, end });
+            }
+            Op::Inside(thing, body) => {
+                let attempt = Attempt::Lock { thing: *thing, by_with: false };
+                micros.extend(attempt_with(attempt, None, &[]));
+                micros.push(Micro::Push { steps: body, end: End::Unlock(*thing) });
+            }
+            Op::Reading(thing, body) | Op::Writing(thing, body) => {
+                let attempt = match op {
+                    Op::Reading(..) => Attempt::Read(*thing),
+                    _ => Attempt::Write(*thing),
+                };
+                micros.extend(attempt_with(attempt, None, &[]));
+                micros.push(Micro::Push { steps: body, end: End::UnlockShared(*thing) });
+            }
+            Op::Transaction(thing, body) => {
+                micros.extend([
+                    Micro::Enter(lib_frames::BUSY),
+                    Micro::DropGil { asked: false },
+                    self.call_cost(tid),
+                    Micro::AskBusy { thing: *thing, asked: 0 },
+                    Micro::TakeGil,
+                    Micro::Enter(&[]),
+                    Micro::Push { steps: body, end: End::Unlock(*thing) },
+                ]);
+            }
             Op::AsyncWith(thing, body) => {
                 let permits = matches!(self.program.things[*thing], Thing::TaskSemaphore(_));
                 let attempt = match permits {

@@ -11,7 +11,7 @@ use super::actor::{
 use super::ops;
 use super::request::Who;
 use super::world::{Event, World};
-use crate::program::{lib_frames, FnId, Thing, ThingId, US};
+use crate::program::{lib_frames, FnId, Span, Thing, ThingId, US};
 
 impl<'p> World<'p> {
     /// Lets the thread on `cpu` go on.
@@ -83,14 +83,9 @@ impl<'p> World<'p> {
                 }
             }
             Micro::AskAgain { attempt, limit, frames } => {
-                if std::mem::take(&mut self.threads[tid].body.timed_out) {
-                    let until = self.now + self.drawn(tid, limit);
-                    let mut micros = vec![Micro::Cpu { left: 15 * US, how: Cpu::Bytecode }];
-                    micros.extend(ops::attempt_with(attempt, Some(until), frames));
-                    micros.push(Micro::AskAgain { attempt, limit, frames });
-                    self.put_in_front(tid, micros);
-                }
+                self.ask_again(tid, attempt, limit, frames);
             }
+            Micro::AskBusy { thing, asked } => self.ask_busy(tid, thing, asked),
             Micro::Parallel { to, left } => {
                 let call = self.share_out(to, left, tid);
                 let attempt = Attempt::Call(call);
@@ -125,6 +120,34 @@ impl<'p> World<'p> {
             }
             Micro::Suspend(awaits) => self.suspend(tid, awaits),
             Micro::Do(effect) => self.take_effect(tid, effect),
+        }
+    }
+
+    /// Asks anew if the last attempt ran into its time limit.
+    fn ask_again(
+        &mut self,
+        tid: Tid,
+        attempt: Attempt,
+        limit: Span,
+        frames: &'static [lib_frames::Lib],
+    ) {
+        if std::mem::take(&mut self.threads[tid].body.timed_out) {
+            let until = self.now + self.drawn(tid, limit);
+            let mut micros = vec![Micro::Cpu { left: 15 * US, how: Cpu::Bytecode }];
+            micros.extend(ops::attempt_with(attempt, Some(until), frames));
+            micros.push(Micro::AskAgain { attempt, limit, frames });
+            self.put_in_front(tid, micros);
+        }
+    }
+
+    /// Asks for a database's lock, and pauses where it is taken.
+    fn ask_busy(&mut self, tid: Tid, thing: ThingId, asked: usize) {
+        let lock = Attempt::Lock { thing, by_with: false };
+        if !self.attempt(Who::Thread(tid), lock) {
+            let again = Micro::AskBusy { thing, asked: asked + 1 };
+            let pause = Micro::Sleep(ops::busy_pause(thing, asked));
+            let cost = self.call_cost(tid);
+            self.put_in_front(tid, vec![pause, cost, again]);
         }
     }
 
@@ -242,6 +265,10 @@ impl<'p> World<'p> {
                 frame.blocks.pop();
                 thread.body.micros.push_back(Micro::Do(Effect::Unlock(thing)));
             }
+            End::UnlockShared(thing) => {
+                frame.blocks.pop();
+                thread.body.micros.push_back(Micro::Do(Effect::UnlockShared(thing)));
+            }
             End::GiveBack(thing) => {
                 frame.blocks.pop();
                 thread.body.micros.push_back(Micro::Do(Effect::GiveBack(thing)));
@@ -308,6 +335,7 @@ impl<'p> World<'p> {
     fn take_effect(&mut self, tid: Tid, effect: Effect) {
         match effect {
             Effect::Unlock(thing) => self.unlock(thing, self.who_for(tid, thing)),
+            Effect::UnlockShared(thing) => self.unlock_shared(thing, Who::Thread(tid)),
             Effect::GiveBack(thing) => self.give_back(thing, self.who_for(tid, thing)),
             Effect::Set(thing) => self.set(thing, Who::Thread(tid)),
             Effect::Why(why) => {

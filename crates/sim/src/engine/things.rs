@@ -34,6 +34,29 @@ impl World<'_> {
                 }
                 free
             }
+            Attempt::Read(thing) => {
+                let state = &mut self.things[thing];
+                let free = state.writer.is_none() && state.writers.is_empty();
+                if free {
+                    state.readers.push(who);
+                    state.give(now, state.readers.first().copied());
+                }
+                free
+            }
+            Attempt::Write(thing) => {
+                let state = &mut self.things[thing];
+                let free = state.writer.is_none() && state.readers.is_empty();
+                match free {
+                    true => {
+                        state.writers.retain(|writer| *writer != who);
+                        state.writer = Some(who);
+                        state.give(now, Some(who));
+                    }
+                    false if !state.writers.contains(&who) => state.writers.push(who),
+                    false => (),
+                }
+                free
+            }
             Attempt::Permit(thing) => {
                 let state = &mut self.things[thing];
                 let free = state.count > 0;
@@ -112,6 +135,19 @@ impl World<'_> {
         let now = self.now;
         self.things[thing].give(now, None);
         self.wake_one(thing, by);
+    }
+
+    /// A read-write lock is released: all that wait for it try again. The reader that has it for
+    /// longest is the one that others wait for.
+    pub(super) fn unlock_shared(&mut self, thing: ThingId, by: Who) {
+        let now = self.now;
+        let state = &mut self.things[thing];
+        match state.writer == Some(by) {
+            true => state.writer = None,
+            false => state.readers.retain(|reader| *reader != by),
+        }
+        state.give(now, state.readers.first().copied());
+        self.set(thing, by);
     }
 
     /// A permit, or an item, is given back.

@@ -58,6 +58,10 @@ pub struct ThingState {
     pub owner: Option<Who>,
     /// That shows in a `with` block.
     pub by_with: bool,
+    /// Of a read-write lock: its readers, its writer, and those that wait to write.
+    pub(super) readers: Vec<Who>,
+    pub(super) writer: Option<Who>,
+    pub(super) writers: Vec<Who>,
     /// Items, permits.
     pub(super) count: u32,
     pub(super) room: Option<u32>,

@@ -6,7 +6,7 @@
 //! finding's cause, place and culprit are compared with the answer; every finding is compared with
 //! the truth, which says how often a confidence was deserved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capture::read::Capture;
 use diagnosis::{Finding, Place};
@@ -20,6 +20,8 @@ use super::truth::Truth;
 const LEAST_SLOW: usize = 2;
 /// Part of the excess that the truth must have of the defect's cause.
 const LEAST_TRUTH: f64 = 0.5;
+/// A cause of the program's that has so much of the truth must be a finding.
+const MISSED_PART: f64 = 0.2;
 /// A finding is right if the truth has so much of what it claims.
 const RIGHT_PART: f64 = 0.5;
 
@@ -97,6 +99,8 @@ pub struct Outcome {
     pub culprit: Option<bool>,
     /// The functions of the first finding's place and culprit.
     pub named: [Option<String>; 2],
+    /// Causes of the program's own that have a large part of the truth and are no finding.
+    pub missed: Vec<String>,
     /// Each finding's confidence and cause, and whether it is right.
     pub sure: Vec<(&'static str, &'static str, bool)>,
 }
@@ -229,9 +233,14 @@ fn found(finding: &Finding) -> Found {
 
 /// Compares a verdict with the answer.
 pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
-    let answer = &program.answer;
-    let of_answer: f64 = causes(answer).filter_map(|cause| verdict.truth.get(cause)).sum();
     let first = verdict.findings.first();
+    let of_answer: f64 = answers(program)
+        .flat_map(causes)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .filter_map(|cause| verdict.truth.get(cause))
+        .sum();
+    let answer = first.map_or(&program.answer, |found| answer_with(program, found.cause));
     let cause = first.is_some_and(|found| causes(answer).any(|cause| cause == found.cause));
     let fits = |wanted: &[String], found: Option<&String>| {
         (!wanted.is_empty()).then(|| found.is_some_and(|found| wanted.contains(found)))
@@ -246,7 +255,13 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
         false => (fits(&answer.places, at), fits(&answer.culprits, by)),
     };
     let named = |found: &&Found| found.cause != "unknown";
+    let missed = answers(program).filter(|answer| {
+        let found = |cause: &str| verdict.findings.iter().any(|found| found.cause == cause);
+        verdict.true_part(causes(answer)) >= MISSED_PART && !causes(answer).any(found)
+    });
+    let missed = missed.map(|answer| answer.cause.clone()).collect();
     let sure = verdict.findings.iter().filter(named).map(|found| {
+        let answer = answer_with(program, found.cause);
         let part = match causes(answer).any(|cause| cause == found.cause) {
             true => verdict.true_part(causes(answer)),
             false => verdict.true_part(std::iter::once(found.cause)),
@@ -268,8 +283,20 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
         place,
         culprit,
         named: [at.cloned(), by.cloned()],
+        missed,
         sure: sure.collect(),
     }
+}
+
+/// The answers of a program, one for each defect.
+fn answers(program: &Program) -> impl Iterator<Item = &Answer> {
+    std::iter::once(&program.answer).chain(&program.answer.also)
+}
+
+/// The answer that has this cause; the first one if none has.
+fn answer_with<'p>(program: &'p Program, cause: &str) -> &'p Answer {
+    let has = |answer: &&Answer| causes(answer).any(|own| own == cause);
+    answers(program).find(has).unwrap_or(&program.answer)
 }
 
 fn causes(answer: &Answer) -> impl Iterator<Item = &str> + Clone {

@@ -90,6 +90,9 @@ fn inner(op: &Op) -> Option<&Vec<Step>> {
         | Op::With(_, body)
         | Op::AsyncWith(_, body)
         | Op::Inside(_, body)
+        | Op::Reading(_, body)
+        | Op::Writing(_, body)
+        | Op::Transaction(_, body)
         | Op::ByHand(_, _, body) => Some(body),
         _ => None,
     }
@@ -103,6 +106,9 @@ fn inner_mut(op: &mut Op) -> Option<&mut Vec<Step>> {
         | Op::With(_, body)
         | Op::AsyncWith(_, body)
         | Op::Inside(_, body)
+        | Op::Reading(_, body)
+        | Op::Writing(_, body)
+        | Op::Transaction(_, body)
         | Op::ByHand(_, _, body) => Some(body),
         _ => None,
     }

@@ -233,6 +233,18 @@ impl Table {
         commonest_first(by_kind)
     }
 
+    /// Seeds whose defect, or one of two, is in no finding.
+    pub fn missed(&self) -> Vec<(String, Vec<u64>)> {
+        let mut by_kind: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for outcome in self.judged() {
+            for cause in &outcome.missed {
+                let what = format!("{}: {cause} is not found", outcome.defect);
+                by_kind.entry(what).or_default().push(outcome.seed);
+            }
+        }
+        commonest_first(by_kind)
+    }
+
     /// The table as text.
     pub fn text(&self, mode: &str) -> String {
         let mut out = String::new();

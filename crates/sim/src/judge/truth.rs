@@ -140,9 +140,13 @@ impl<'w, 'p> Truth<'w, 'p> {
     }
 
     /// The part of each cause in what slow requests took longer than normal ones, 0 to 1.
+    ///
+    /// Request by request: what a request took longer belongs to the causes of which it had more
+    /// than usual, in proportion. Means over all slow ones would take from a cause that a few of
+    /// them have what the others lack of it.
     pub fn excess(&self, slow_ns: u64) -> BTreeMap<&'static str, f64> {
-        let (mut slow, mut normal) = (Sums::new(), Sums::new());
-        let (mut slow_count, mut normal_count) = (0u64, 0u64);
+        let (mut slow, mut normal) = (Vec::new(), Sums::new());
+        let (mut normal_count, mut normal_ns) = (0u64, 0u64);
         for request in &self.world.requests {
             let Some(end) = self.end_of(request) else { continue };
             let took = end - request.begin_ns;
@@ -150,24 +154,32 @@ impl<'w, 'p> Truth<'w, 'p> {
             if request.end_ns.is_none() && took < slow_ns {
                 continue;
             }
-            let (into, count) = match took >= slow_ns {
-                true => (&mut slow, &mut slow_count),
-                false => (&mut normal, &mut normal_count),
-            };
-            *count += 1;
-            for (cause, ns) in self.sums(request) {
-                *into.entry(cause).or_default() += ns;
+            let sums = self.sums(request);
+            if took >= slow_ns {
+                slow.push((took, sums));
+                continue;
+            }
+            (normal_count, normal_ns) = (normal_count + 1, normal_ns + took);
+            for (cause, ns) in sums {
+                *normal.entry(cause).or_default() += ns;
             }
         }
-        let usual = |cause: &str| {
-            normal.get(cause).map_or(0.0, |ns| *ns as f64 / normal_count.max(1) as f64)
+        let usual = |ns: u64| ns as f64 / normal_count.max(1) as f64;
+        let more = |cause: &str, ns: u64| {
+            let usual = usual(normal.get(cause).copied().unwrap_or(0));
+            (ns as f64 - usual).max(0.0)
         };
-        let more: BTreeMap<&'static str, f64> = slow
-            .iter()
-            .map(|(cause, ns)| (*cause, (*ns as f64 - usual(cause) * slow_count as f64).max(0.0)))
-            .collect();
-        let all = more.values().sum::<f64>().max(1.0);
-        more.into_iter().map(|(cause, ns)| (cause, ns / all)).collect()
+        let mut parts: BTreeMap<&'static str, f64> = BTreeMap::new();
+        for (took, sums) in &slow {
+            let longer = (*took as f64 - usual(normal_ns)).max(0.0);
+            let all: f64 = sums.iter().map(|(cause, ns)| more(cause, *ns)).sum();
+            for (cause, ns) in sums {
+                let part = more(cause, *ns) / all.max(1.0);
+                *parts.entry(*cause).or_default() += longer * part;
+            }
+        }
+        let all = parts.values().sum::<f64>().max(1.0);
+        parts.into_iter().map(|(cause, ns)| (cause, ns / all)).collect()
     }
 
     /// What a thread did, as slices; waits for others are what those did.

@@ -123,6 +123,9 @@ pub const SYNC_WORKER: &[Lib] = &[lib("SyncWorker.run_for_one", SYNC, 76)];
 pub const READ_CLIENT: &[Lib] =
     &[lib("SyncWorker.handle", SYNC, 134), lib("SocketUnreader.chunk", UNREADER, 63)];
 const FRAMES: &str = "/srv/venv/lib/python3.11/site-packages/frames/lazy.py";
+const SQLITE: &str = "/usr/lib/python3.11/lib-dynload/_sqlite3.cpython-311-x86_64-linux-gnu.so";
+/// Where an embedded database pauses before it asks for its lock again.
+pub const BUSY: &[Lib] = &[lib("unixSleep", SQLITE, 0)];
 /// A native library's file: its frames have no lines.
 const NATIVE: &str = "/srv/venv/lib/python3.11/site-packages/frames/_frames.abi3.so";
 /// Where the caller of a native library waits for the library's own threads.

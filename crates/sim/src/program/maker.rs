@@ -119,6 +119,9 @@ impl Maker {
             Op::With(thing, body) => Op::With(thing, self.renumbered(body)),
             Op::AsyncWith(thing, body) => Op::AsyncWith(thing, self.renumbered(body)),
             Op::Inside(thing, body) => Op::Inside(thing, self.renumbered(body)),
+            Op::Reading(thing, body) => Op::Reading(thing, self.renumbered(body)),
+            Op::Writing(thing, body) => Op::Writing(thing, self.renumbered(body)),
+            Op::Transaction(thing, body) => Op::Transaction(thing, self.renumbered(body)),
             Op::ByHand(thing, limit, body) => Op::ByHand(thing, limit, self.renumbered(body)),
             other => other,
         };

@@ -99,7 +99,8 @@ pub enum Op {
     Wait(Outside, Span, String),
     /// `with lock:`
     With(ThingId, Vec<Step>),
-    /// `lock.acquire(timeout=limit)` without `with`; the body runs only if it was had.
+    /// `acquire(timeout=limit)` of a lock or a semaphore without `with`; the body runs only if it
+    /// was had.
     ByHand(ThingId, Option<Span>, Vec<Step>),
     /// Takes an item from a queue; a limit of 0 is none.
     Get(ThingId),
@@ -135,6 +136,12 @@ pub enum Op {
     GiveBack(ThingId),
     /// Has a lock inside of C code, which names no owner.
     Inside(ThingId, Vec<Step>),
+    /// Has a read-write lock of C code for reading.
+    Reading(ThingId, Vec<Step>),
+    /// Has it for writing.
+    Writing(ThingId, Vec<Step>),
+    /// A transaction of an embedded database: its lock is asked for again and again, with pauses.
+    Transaction(ThingId, Vec<Step>),
     /// A native library's own threads work for so long, all together; the caller waits for them.
     Parallel(ThingId, Span),
     /// Tasks only: starts another task.
@@ -215,6 +222,10 @@ pub enum Thing {
     Condition,
     /// A lock of C code: nothing shows its holder.
     Hidden,
+    /// A read-write lock of C code: readers wait while a writer has it or waits for it.
+    ReadWrite,
+    /// The lock of an embedded database, which nobody is woken for.
+    Database,
     /// A native library with so many threads of its own.
     Library(u32),
     /// `asyncio.Lock`.
@@ -300,6 +311,8 @@ pub struct Answer {
     pub places: Vec<String>,
     /// Functions that are right as the culprit; none: it is not judged.
     pub culprits: Vec<String>,
+    /// Answers that are as right, of a program with several defects.
+    pub also: Vec<Answer>,
 }
 
 /// A program, its host and its load.

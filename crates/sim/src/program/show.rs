@@ -70,6 +70,8 @@ fn show_thing(thing: &Thing) -> String {
         Thing::TaskSemaphore(permits) => format!("asyncio.Semaphore({permits})"),
         Thing::TaskQueue(items) => format!("asyncio.Queue() with {items} items"),
         Thing::Hidden => "a lock of C code".to_owned(),
+        Thing::ReadWrite => "a read-write lock of C code".to_owned(),
+        Thing::Database => "the lock of a database".to_owned(),
         Thing::Library(threads) => format!("a native library with {threads} threads"),
         Thing::Lock | Thing::RLock | Thing::Event | Thing::Condition => format!("{thing:?}()"),
     }
@@ -161,6 +163,9 @@ impl Program {
             Op::Take(thing) => (format!("thing{thing}.acquire()"), None),
             Op::GiveBack(thing) => (format!("thing{thing}.release()"), None),
             Op::Inside(thing, body) => (format!("call_c_that_locks(thing{thing}):"), Some(body)),
+            Op::Reading(thing, body) => (format!("call_c_that_reads(thing{thing}):"), Some(body)),
+            Op::Writing(thing, body) => (format!("call_c_that_writes(thing{thing}):"), Some(body)),
+            Op::Transaction(thing, body) => (format!("with thing{thing}.begin():"), Some(body)),
             Op::Parallel(thing, span) => (format!("thing{thing}.collect()  # {}", ms(span)), None),
             Op::Spawn(function) => (format!("create_task({}())", self.name(*function)), None),
             Op::Await(awaiting) => (format!("await {}", self.show_await(awaiting)), None),
@@ -206,6 +211,9 @@ fn mentions(steps: &[Step], functions: &mut Vec<FnId>, things: &mut BTreeSet<usi
             Op::With(thing, body)
             | Op::AsyncWith(thing, body)
             | Op::Inside(thing, body)
+            | Op::Reading(thing, body)
+            | Op::Writing(thing, body)
+            | Op::Transaction(thing, body)
             | Op::ByHand(thing, _, body) => {
                 things.insert(*thing);
                 mentions(body, functions, things);

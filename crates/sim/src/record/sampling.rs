@@ -274,7 +274,7 @@ impl<'p> World<'p> {
     /// The resource behind a futex, and its holder, as far as the interpreter shows it.
     fn find_holder(&self, tid: Tid, wait: &Wait, sample: &mut Sample) {
         match wait.on {
-            On::Lock(thing) if self.program.things[thing] == Thing::Hidden => (),
+            On::Lock(thing) if self.shows_no_holder(thing) => (),
             On::Lock(thing) => {
                 sample.lock = object_of(thing);
                 let state = &self.things[thing];
@@ -303,6 +303,11 @@ impl<'p> World<'p> {
             On::Outside(Outside::Nap) => sample.lock = sample.target & !0xffff,
             _ => (),
         }
+    }
+
+    /// A lock of C code.
+    fn shows_no_holder(&self, thing: usize) -> bool {
+        matches!(self.program.things[thing], Thing::Hidden | Thing::ReadWrite)
     }
 
     /// The rest of a pass: tasks, the account, the plan for the next one.

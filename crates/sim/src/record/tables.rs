@@ -231,6 +231,7 @@ fn releases(body: &[Step]) -> bool {
         Op::ByHand(..) => true,
         Op::Repeat(_, body) | Op::Forever(body) | Op::Every { body, .. } => releases(body),
         Op::With(_, body) | Op::AsyncWith(_, body) | Op::Inside(_, body) => releases(body),
+        Op::Reading(_, body) | Op::Writing(_, body) | Op::Transaction(_, body) => releases(body),
         _ => false,
     })
 }

@@ -1,6 +1,6 @@
 //! The simulator itself: what it promises about bytes, captures and the truth.
 
-use sim::engine::World;
+use sim::engine::{Request, World};
 use sim::judge::truth::Truth;
 use sim::program::defects::DEFECTS;
 use sim::program::draw;
@@ -79,5 +79,38 @@ fn without_switch_records_there_are_none_and_samples_stay() {
         let on = capture::read::Capture::parse(&capture_of(seed, true).unwrap()).unwrap();
         assert!(!on.off_cpu.is_empty(), "seed {seed}");
         assert!(on.wakes.is_empty(), "seed {seed}: wakers take root");
+    }
+}
+
+#[test]
+fn what_few_slow_requests_waited_for_is_true_of_them_however_little_the_others_did() {
+    // Most of the slow ones wait in vain for a notice; a few get theirs late. The mean of all of
+    // them has less of the late notice than normal requests have.
+    let program = draw::of_defect(331, draw::named("notice_stopped").unwrap(), true);
+    let mut world = World::new(&program, true);
+    world.run();
+    let truth = Truth::of(&world);
+    let slow = |r: &&Request| r.end_ns.is_some_and(|end| end - r.begin_ns >= program.slow_ns);
+    let noticed =
+        |r: &&Request| truth.sums(r).get("lock-wait").is_some_and(|ns| *ns >= program.slow_ns);
+    let (few, all) = (
+        world.requests().iter().filter(slow).filter(noticed).count(),
+        world.requests().iter().filter(slow).count(),
+    );
+    assert!(few > 0 && few * 4 < all, "{few} of {all}");
+    let parts = truth.excess(program.slow_ns);
+    assert!(parts["lock-wait"] * 2.0 > few as f64 / all as f64, "{few} of {all}: {parts:?}");
+    let sum: f64 = parts.values().sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{parts:?}");
+}
+
+#[test]
+fn a_read_write_lock_has_many_readers_or_one_writer() {
+    for name in ["shared_reader", "shared_writer"] {
+        let program = draw::of_defect(69, draw::named(name).unwrap(), true);
+        let mut world = World::new(&program, true);
+        world.run();
+        let truth = Truth::of(&world).excess(program.slow_ns);
+        assert!(truth["lock-wait"] > 0.9, "{name}: {truth:?}");
     }
 }

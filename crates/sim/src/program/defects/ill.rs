@@ -69,6 +69,11 @@ impl Ill {
         Ill { slow_ms, ..self }
     }
 
+    /// These functions are right as its place.
+    pub fn at(self, places: Vec<String>) -> Ill {
+        Ill { places, ..self }
+    }
+
     /// Its place is not judged.
     pub fn nowhere(self) -> Ill {
         Ill { places: Vec::new(), ..self }

@@ -4,7 +4,8 @@
 //! (`Ill::op`), whether every request does, and the right answer. In the healthy twin the same
 //! functions do little. `own` is what the request's own thread does; in `others` another thread or
 //! process is to blame; `tasks` are of event loops; `asking` are waits with a time limit; `crowded`
-//! are waits whose holder is hidden or far away; `arriving` keep requests from being taken up.
+//! are waits whose holder is hidden or far away; `arriving` keep requests from being taken up;
+//! `mixed` have parts that mislead, or two defects at once.
 //!
 //! To add one: a function and a row of `DEFECTS`.
 
@@ -12,6 +13,7 @@ mod arriving;
 mod asking;
 mod crowded;
 pub mod ill;
+mod mixed;
 mod others;
 mod own;
 mod tasks;
@@ -102,4 +104,10 @@ pub const DEFECTS: &[Defect] = &[
     Defect { name: "native_threads", servers: THREADS, make: crowded::native_threads },
     Defect { name: "gil_publisher", servers: ALL, make: arriving::gil_publisher },
     Defect { name: "gil_asleep", servers: ALL, make: arriving::gil_asleep },
+    Defect { name: "shared_reader", servers: THREADS, make: mixed::shared_reader },
+    Defect { name: "shared_writer", servers: THREADS, make: mixed::shared_writer },
+    Defect { name: "database_busy", servers: THREADS, make: mixed::database_busy },
+    Defect { name: "permits_leaked", servers: THREADS, make: mixed::permits_leaked },
+    Defect { name: "calls_and_work", servers: THREADS, make: mixed::calls_and_work },
+    Defect { name: "two_at_once", servers: THREADS, make: mixed::two_at_once },
 ];
