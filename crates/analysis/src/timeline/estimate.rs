@@ -9,11 +9,15 @@ use format::wait::WaitKind;
 use super::segment::{waits_there, Segment, State};
 use crate::thresholds;
 
+/// All time: waits may be seen before and behind an interval as well.
+pub(super) const ALL: (u64, u64) = (0, u64::MAX);
+
+/// `own`: waits that were seen outside of this time are others.
 pub(super) fn estimated<'c>(
     tid: u32,
     samples: &'c [Sample],
-    from_ns: u64,
-    to_ns: u64,
+    (from_ns, to_ns): (u64, u64),
+    own: (u64, u64),
 ) -> Vec<Segment<'c>> {
     let mut out = Vec::new();
     let first = samples.partition_point(|s| s.t_ns < from_ns);
@@ -29,8 +33,8 @@ pub(super) fn estimated<'c>(
             // A sample behind the end asked for may be at what came next: the one inside is at
             // this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
-            let around =
-                Around { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
+            let last = inside && sample.t_ns > to_ns;
+            let around = Around { before, after: Some(sample), last, own };
             let woken = woken_at(&samples[index..]).map_or(end, |t_ns| t_ns.clamp(at, end));
             if woken > at {
                 between(&mut out, tid, at, woken, around, (starved, samples));
@@ -52,7 +56,7 @@ pub(super) fn estimated<'c>(
         before = Some(sample);
     }
     if at < to_ns {
-        let around = Around { before, after: None, last: true };
+        let around = Around { before, after: None, last: true, own };
         between(&mut out, tid, at, to_ns, around, (false, samples));
     }
     out
@@ -94,6 +98,8 @@ struct Around<'c> {
     after: Option<&'c Sample>,
     /// What the one before saw goes before what the one after did.
     last: bool,
+    /// Waits that were seen outside of this time are others.
+    own: (u64, u64),
 }
 
 /// Estimates `[from, to)` from the samples before and after it. `starved`: what neither explains
@@ -103,7 +109,7 @@ fn between<'c>(
     tid: u32,
     from_ns: u64,
     to_ns: u64,
-    Around { before, after, last }: Around<'c>,
+    Around { before, after, last, own }: Around<'c>,
     (starved, samples): (bool, &'c [Sample]),
 ) {
     let length = to_ns - from_ns;
@@ -127,7 +133,10 @@ fn between<'c>(
         }
     };
     let fresh = |s: &&Sample| s.t_ns.abs_diff(from_ns) <= thresholds::stale_ns();
-    let waiting = |s: &&'c Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
+    let waiting = |s: &&'c Sample| {
+        let waits = !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
+        waits && (own.0..=own.1).contains(&s.t_ns)
+    };
     let running = |s: &&'c Sample| s.wait == WaitKind::Running;
     let before = before.filter(fresh);
     let (first, second) = if last { (before, after) } else { (after, before) };
@@ -159,5 +168,7 @@ fn between<'c>(
         None if no_cpu => State::Ready,
         None => State::Unknown,
     };
-    push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));
+    let of_another = |s: &&'c Sample| !running(s) && !waiting(s);
+    let near = after.filter(|s| !of_another(s)).or(before.filter(|s| !of_another(s)));
+    push(from_ns + cpu + delay, to_ns, state, wait.or(near));
 }

@@ -8,7 +8,7 @@ use capture::read::OffCpu;
 use format::record::Sample;
 use format::wait::WaitKind;
 
-use super::estimate::estimated;
+use super::estimate::{estimated, ALL};
 use super::late::{off_state, Late};
 use super::segment::{slice_between, waits_there, Segment, State};
 use crate::thresholds;
@@ -146,7 +146,7 @@ fn ran<'c>(out: &mut Vec<Segment<'c>>, tid: u32, from_ns: u64, to_ns: u64, all: 
     };
     let alone = count > 0 && count == inside.len() && inside.iter().any(apart);
     if count >= thresholds::missing_record_samples() || alone {
-        out.extend(estimated(tid, all, from_ns, to_ns));
+        out.extend(estimated(tid, all, (from_ns, to_ns), ALL));
     } else {
         divide(out, tid, State::Run, from_ns, to_ns, (all, all));
     }

@@ -14,9 +14,10 @@ mod segment;
 
 use capture::read::Capture;
 use format::record::Sample;
+use format::wait::WaitKind;
 
 use crate::thresholds;
-use estimate::estimated;
+use estimate::{estimated, ALL};
 use exact::exact;
 use late::late_ns;
 pub use late::{late_of, Late};
@@ -25,7 +26,7 @@ pub use segment::{overlap_ns, slice_between, Segment, State};
 /// The timeline of `tid` in `[from_ns, to_ns)`.
 pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    by_records(capture, tid, samples, None, from_ns, to_ns)
+    by_records(capture, tid, (samples, ALL), None, from_ns, to_ns)
 }
 
 /// The same, for callers that ask often: `late` is `late_of` that thread.
@@ -36,17 +37,34 @@ pub fn of_thread_with<'c>(
     (from_ns, to_ns): (u64, u64),
 ) -> Vec<Segment<'c>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    by_records(capture, tid, samples, Some(late), from_ns, to_ns)
+    by_records(capture, tid, (samples, ALL), Some(late), from_ns, to_ns)
 }
 
 /// The same for an interval that is a thing of its own, such as a request: samples of the thread
 /// before and behind it say nothing of it, unless there is none inside, or switch records are off.
+/// Its begin and its end are code of the thread's own, so a wait that was seen before the one or
+/// behind the other is over, or has not begun.
 pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
     let inside = slice_between(samples, from_ns, to_ns);
     let exact = capture.has_switches(from_ns, to_ns);
-    let samples = if inside.is_empty() || !exact { samples } else { inside };
-    by_records(capture, tid, samples, None, from_ns, to_ns)
+    let samples = match exact {
+        true if inside.is_empty() => without_waits_around(samples, from_ns, to_ns),
+        true => inside,
+        false => samples,
+    };
+    by_records(capture, tid, (samples, (from_ns, to_ns)), None, from_ns, to_ns)
+}
+
+/// The samples from behind the last wait that was seen before `from_ns` to the first one that was
+/// behind `to_ns`.
+fn without_waits_around(samples: &[Sample], from_ns: u64, to_ns: u64) -> &[Sample] {
+    let waits = |s: &Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
+    let first = samples.partition_point(|s| s.t_ns < from_ns);
+    let behind = samples.partition_point(|s| s.t_ns < to_ns);
+    let begin = samples[..first].iter().rposition(waits).map_or(0, |last| last + 1);
+    let end = samples[behind..].iter().position(waits).map_or(samples.len(), |next| behind + next);
+    &samples[begin..end]
 }
 
 /// The part of a timeline that lies in `[from_ns, to_ns)`.
@@ -66,7 +84,7 @@ pub fn within<'c>(
 fn by_records<'c>(
     capture: &'c Capture,
     tid: u32,
-    samples: &'c [Sample],
+    (samples, waits_in): (&'c [Sample], (u64, u64)),
     late: Option<&Late>,
     from_ns: u64,
     to_ns: u64,
@@ -94,13 +112,13 @@ fn by_records<'c>(
             for (from, to) in capture.blind_times(tid) {
                 let (from, to) = (from.clamp(at, to_ns), to.clamp(at, to_ns));
                 out.append(&mut exact(at, from));
-                out.append(&mut estimated(tid, samples, from, to));
+                out.append(&mut estimated(tid, samples, (from, to), waits_in));
                 at = to;
             }
             out.append(&mut exact(at, to_ns));
             out
         }
-        false => estimated(tid, samples, from_ns, to_ns),
+        false => estimated(tid, samples, (from_ns, to_ns), waits_in),
     };
     debug_assert_eq!(out.iter().map(Segment::ns).sum::<u64>(), to_ns.saturating_sub(from_ns));
     out
