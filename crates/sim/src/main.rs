@@ -80,6 +80,9 @@ enum What {
         /// Show the slowest request: its critical path in truth, and the samples of its thread.
         #[arg(long)]
         slowest: bool,
+        /// The same of the request of this number.
+        #[arg(long, conflicts_with = "slowest")]
+        request: Option<u64>,
     },
     /// Writes captures of many hosts, versions and days, and `truth.jsonl`.
     Fleet {
@@ -147,12 +150,21 @@ fn main() -> ExitCode {
             let seeds: Vec<u64> = (seed..seed.saturating_add(count)).filter(its).collect();
             many(&seeds, threads, failures, (seconds, shrink))
         }
-        What::One { seed, defect, off, twin, tight, out, explain, slowest: false } => {
-            drawn((seed, defect.as_deref()), !twin)
-                .and_then(|program| one((&program, twin), !off, tight, (out, explain)))
-        }
-        What::One { seed, defect, off, twin, .. } => {
-            drawn((seed, defect.as_deref()), !twin).and_then(|program| slowest(&program, !off))
+        What::One {
+            seed,
+            defect,
+            off,
+            twin,
+            tight,
+            out,
+            explain,
+            slowest: false,
+            request: None,
+        } => drawn((seed, defect.as_deref()), !twin)
+            .and_then(|program| one((&program, twin), !off, tight, (out, explain))),
+        What::One { seed, defect, off, twin, request, .. } => {
+            let program = drawn((seed, defect.as_deref()), !twin);
+            program.and_then(|program| path_of(&program, !off, request))
         }
         #[cfg(feature = "thresholds")]
         What::Thresholds { seeds, percent, golden, threads } => {
@@ -251,12 +263,16 @@ fn one(
     Ok(())
 }
 
-/// The slowest request: what was true of it, and what was seen.
-fn slowest(program: &Program, switches: bool) -> Result<(), String> {
+/// The request of this number, or the slowest: what was true of it, and what was seen.
+fn path_of(program: &Program, switches: bool, wanted: Option<u64>) -> Result<(), String> {
     let mut world = World::new(program, switches);
     world.run();
     let took = |r: &&Request| r.end_ns.map_or(0, |end| end - r.begin_ns);
-    let Some(request) = world.requests().iter().max_by_key(took) else { return Ok(()) };
+    let found = match wanted {
+        Some(id) => world.requests().iter().find(|r| u64::from(r.id) == id),
+        None => world.requests().iter().max_by_key(took),
+    };
+    let Some(request) = found else { return Ok(()) };
     let from = request.begin_ns;
     let ms = |t: u64| (t as f64 - from as f64) / 1e6;
     println!("request {}: {:.1} ms; its path:", request.id, took(&request) as f64 / 1e6);
