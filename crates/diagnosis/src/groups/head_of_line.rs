@@ -7,13 +7,15 @@
 //! nature (a report) takes its worker from others each time: there the pool is too small, and the
 //! claim is still pool-wait.
 
+use std::collections::BTreeMap;
+
 use analysis::requests::{Judged, Requests};
 use analysis::timeline::overlap_ns;
 
 use crate::cause::Cause;
-use crate::causes;
 use crate::claim::{Claim, Slice};
 use crate::context::Context;
+use crate::critical_path::followed;
 
 /// Gives a part of the time before `own` was taken up the claim of what the slow request in front
 /// of it did for most of that time, if there was one that had its worker.
@@ -35,10 +37,21 @@ pub fn join_head(
     if !requests.is_usually_quick(head.row.name) {
         return;
     }
-    let timeline = cx.timeline(head.row.tid, head.row.started_ns.max(from), head.end_ns.min(to));
-    let Some(longest) = timeline.iter().max_by_key(|s| s.ns()) else { return };
-    let claim = causes::claim(cx, longest);
-    if claim.cause != Cause::Unknown {
+    if let Some(claim) = did(cx, head, (from, to)).filter(|claim| claim.cause != Cause::Unknown) {
         slice.claim = Claim { seen: slice.claim.seen, rule: "head-of-line", ..claim };
     }
+}
+
+/// What a request did for most of a time, or the threads that it waited for: the longest part of
+/// its largest cause.
+fn did(cx: &Context<'_>, head: &Judged<'_>, (from, to): (u64, u64)) -> Option<Claim> {
+    let whole = (head.row.started_ns, head.end_ns);
+    let part = (whole.0.max(from), whole.1.min(to));
+    let mut path = Vec::new();
+    followed::follow(cx, head.row.id, head.row.tid, part, whole, 0, &mut path);
+    let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
+    path.iter().for_each(|s| *sums.entry(s.claim.cause).or_default() += s.segment.ns());
+    let (cause, _) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let own = path.into_iter().filter(|s| s.claim.cause == cause);
+    own.max_by_key(|s| s.segment.ns()).map(|s| s.claim)
 }

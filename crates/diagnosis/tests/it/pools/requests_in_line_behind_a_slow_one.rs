@@ -2,13 +2,15 @@
 
 use capture::read::{Capture, RequestRow};
 use diagnosis::diagnose;
-use format::wait::WaitKind::Sleep;
-use made::{also_seen, off, request, stack, BEGIN, MS};
+use format::wait::HolderSource;
+use format::wait::WaitKind::{Futex, Sleep};
+use made::{also_seen, off, request, seen, stack, thread, BEGIN, MS};
 use report::to_text;
 
 use crate::made;
 
 const OWN: u32 = 7;
+const HELPER: u32 = 8;
 
 /// `GET /slow` sleeps for half a second; two `GET /quick` lie in the socket meanwhile.
 fn line() -> Capture {
@@ -42,4 +44,26 @@ fn behind_a_usually_quick_request_all_waited_for_what_it_did() {
 #[test]
 fn behind_one_that_is_always_slow_the_pool_is_short() {
     assert_eq!(reported(&line()), [("pool-wait", 2), ("sleep", 1)]);
+}
+
+#[test]
+fn behind_one_that_joins_a_thread_all_waited_for_what_that_did() {
+    const THREADING: &str = "/usr/lib/python3.11/threading.py";
+    let mut made = line();
+    for (i, row) in made.requests.iter_mut().take(10).enumerate() {
+        row.name = (i % 2) as u32;
+    }
+    let view = ("view", "/srv/app.py", 3);
+    let join = stack(&mut made, &[view, ("Thread.join", THREADING, 1119)]);
+    let get =
+        [("Queue.get", "/usr/lib/python3.11/queue.py", 171), ("Condition.wait", THREADING, 327)];
+    let get = stack(&mut made, &[("nap", "/srv/app.py", 30), get[0], get[1]]);
+    made.threads.push(thread(HELPER, "helper"));
+    seen(&mut made, OWN, &(5..500).step_by(10).map(|at| (at, Futex, join)).collect::<Vec<_>>());
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        (look.lock_holder, look.holder_source) = (HELPER, HolderSource::Joined);
+    }
+    off(&mut made, HELPER, &[(0, 499)]);
+    seen(&mut made, HELPER, &(5..499).step_by(10).map(|at| (at, Futex, get)).collect::<Vec<_>>());
+    assert_eq!(reported(&made), [("pool-wait", 3)]);
 }
