@@ -100,3 +100,9 @@ pub(crate) fn is_idle_worker(
 pub(crate) fn off_cpu_until(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
     cx.off_at(tid, t_ns).map(|off| off.in_ns)
 }
+
+/// When the thread that had this id at `t_ns` ended; None: it lived on, or nothing is known of it.
+pub(crate) fn end_of(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
+    let own = cx.capture.threads.iter().filter(|row| row.tid == tid && !row.nested);
+    own.filter_map(|row| row.end_ns).filter(|end_ns| *end_ns >= t_ns).min()
+}

@@ -13,7 +13,7 @@ use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::wait::WaitKind;
 
 use crate::context::Context;
-use crate::facts::pools;
+use crate::facts::{pools, threads};
 use crate::memo::LimitedWaits;
 
 /// Whether the wait ended because its time was up: nobody ended it, and its thread did not ask for
@@ -32,7 +32,9 @@ pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
     // By samples alone, of a thread that was not seen again, it lasted up to one more sample
     // longer.
     let slack_ns = match last {
-        Some(last) if !segment.exact && last.t_ns <= end_ns => {
+        // No timer is early: the limit is counted from the call, just before the thread went off.
+        _ if segment.exact => thresholds::turn_ns(),
+        Some(last) if last.t_ns <= end_ns => {
             thresholds::sampled_ns() + thresholds::just_before_ns()
         }
         _ => thresholds::just_before_ns(),
@@ -52,18 +54,29 @@ fn goes_on_unseen(cx: &Context<'_>, segment: &Segment<'_>, sample: &Sample) -> b
     }
     let Some(slice) = cx.off_at(segment.tid, sample.t_ns).filter(|_| segment.exact) else {
         let next = cx.samples_in(segment.tid, sample.t_ns + 1, u64::MAX).first();
-        let done_ns = cx.request_end(segment.tid, sample.t_ns);
+        let done_ns = done_ns(cx, segment.tid, sample.t_ns);
         let until_ns = next.map(|s| s.t_ns).into_iter().chain(done_ns).min();
         let limit_ns = sample.t_ns.saturating_add(sample.timeout_ns);
         let had_time = until_ns.is_none_or(|ns| ns > limit_ns + thresholds::just_before_ns());
         return others.noticed || had_time;
     };
-    let off = cx.off_cpu(segment.tid);
-    let Some(next) = off.get(off.partition_point(|o| o.out_ns < slice.in_ns)) else { return false };
     let limit_ns = slice.in_ns - slice.out_ns;
-    let at_once = next.out_ns - slice.in_ns <= thresholds::turn_ns();
-    let early = next.in_ns - next.out_ns + thresholds::just_before_ns() < limit_ns;
-    at_once && early && cx.samples_in(segment.tid, slice.in_ns, next.in_ns).is_empty()
+    let off = cx.off_cpu(segment.tid);
+    let mut end_ns = slice.in_ns;
+    for next in &off[off.partition_point(|o| o.out_ns < slice.in_ns)..] {
+        if next.out_ns - end_ns > thresholds::turn_ns() {
+            return false;
+        }
+        let seen = cx.samples_in(segment.tid, next.out_ns, next.in_ns);
+        // To ask again it needs the GIL.
+        if !seen.is_empty() && seen.iter().all(|s| s.wait == WaitKind::Gil) {
+            end_ns = next.in_ns;
+            continue;
+        }
+        let early = next.in_ns - next.out_ns + thresholds::just_before_ns() < limit_ns;
+        return early && cx.samples_in(segment.tid, end_ns, next.in_ns).is_empty();
+    }
+    false
 }
 
 /// Of several threads in one call of a library one polls for all, and the others wait until it has
@@ -136,7 +149,7 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
             let until_ns = cx.off_at(*tid, sample.t_ns).map(|off| off.in_ns);
             let gone = |s: &&Sample| s.wait != sample.wait || s.stack != sample.stack;
             let moved_ns = || samples[i..].iter().find(gone).map(|s| s.t_ns);
-            let done_ns = || cx.request_end(*tid, sample.t_ns);
+            let done_ns = || done_ns(cx, *tid, sample.t_ns);
             let until_ns = until_ns.or_else(|| moved_ns().into_iter().chain(done_ns()).min());
             let Some(until_ns) = until_ns.filter(|ns| *ns < cx.capture.meta.to_ns) else {
                 continue;
@@ -149,6 +162,11 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
     }
     cx.limited_waits.borrow_mut().insert(stack, found);
     found
+}
+
+/// When a thread was done with what it was at: the end of its request, or its own.
+fn done_ns(cx: &Context<'_>, tid: u32, t_ns: u64) -> Option<u64> {
+    cx.request_end(tid, t_ns).or_else(|| threads::end_of(cx, tid, t_ns))
 }
 
 /// Whether a thread asks for the same again when its time is up, by its `later` samples. Between

@@ -1,7 +1,7 @@
 //! On captures made by hand: a wait for notice that ran to its time limit, with and without switch
 //! records.
 
-use capture::read::Capture;
+use capture::read::{Capture, ThreadRow};
 use diagnosis::{diagnose, Diagnosis};
 use format::wait::WaitKind;
 use made::{off, seen, stack_on, BEGIN, MS};
@@ -88,6 +88,30 @@ fn an_event_is_a_pause_unless_another_wait_there_got_its_notice() {
 }
 
 #[test]
+fn a_thread_that_ended_before_its_time_limit_got_its_notice() {
+    let (mut made, stack) = limited(false, &[VIEW, EVENT, CONDITION]);
+    // Thread 8 had a limit of 5 s there, and was seen no more: a helper of some request.
+    waits(&mut made, false, 8, (1000, 1100), 5000, stack);
+    made.samples.get_mut(&8).expect("seen").pop();
+    assert_eq!(judge(&made).findings[0].cause.text(), "sleep");
+    let ended = made::thread(8, "Thread-8 (look)");
+    let end_ns = Some(BEGIN + 1102 * MS);
+    made.threads.push(ThreadRow { start_ns: BEGIN + 999 * MS, end_ns, ..ended });
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout", "{}", to_text(&verdict));
+}
+
+#[test]
+fn a_wait_that_ended_just_before_its_time_limit_by_switch_records_got_its_notice() {
+    for (ended, cause) in [(497, "lock-wait"), (499, "deadlock-timeout")] {
+        let (mut made, stack) = limited(true, &[VIEW, CONDITION]);
+        waits(&mut made, true, 7, (0, ended), 499, stack);
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), cause, "{}", to_text(&verdict));
+    }
+}
+
+#[test]
 fn one_that_still_waits_at_the_end_is_like_those_that_ran_out_there() {
     let places: [(&[_], _); 2] =
         [(&[VIEW, CONDITION], "deadlock-timeout"), (&[VIEW, EVENT, CONDITION], "sleep")];
@@ -145,6 +169,19 @@ fn a_thread_that_asks_again_when_its_time_is_up_waits_once() {
         let verdict = judge(&made);
         assert_eq!(verdict.findings[0].cause.text(), "sleep", "{}", to_text(&verdict));
     }
+}
+
+#[test]
+fn one_that_waited_for_the_gil_before_it_asked_again_waits_once() {
+    // The last slice ends after 45 of its 99 ms, and no sample saw it.
+    let mut made = in_slices(true, false);
+    let stack = made.samples[&7][0].stack;
+    off(&mut made, 7, &[(0, 99), (100, 199), (200, 299), (300, 399), (399, 409), (410, 455)]);
+    made.samples.get_mut(&7).expect("seen").retain(|s| s.t_ns < BEGIN + 399 * MS);
+    made::also_seen(&mut made, 7, std::iter::once(404), WaitKind::Gil, stack);
+    made::also_seen(&mut made, 7, std::iter::once(470), WaitKind::Running, 0);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "lock-wait", "{}", to_text(&verdict));
 }
 
 #[test]
