@@ -12,8 +12,7 @@ use analysis::index::Index;
 use capture::read::Capture;
 
 use crate::explain::trace::Trace;
-use crate::facts::transactions::Transaction;
-use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, WaitKey};
+use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, Transaction, WaitKey};
 use crate::order::Order;
 
 /// A capture and the questions rules ask of it.

@@ -1,7 +1,8 @@
 //! Answers that are remembered, since many segments ask the same question.
 //!
-//! Plain data: the modules that find an answer fill it in (`facts::long_work`; in `ended_by` the
-//! modules `gil` and `ran_before`), and `Context` holds it for as long as a capture is judged.
+//! Plain data: the modules that find an answer fill it in (`facts::long_work`,
+//! `facts::transactions`; in `ended_by` the modules `gil` and `ran_before`), and `Context` holds it
+//! for as long as a capture is judged.
 
 use std::collections::HashMap;
 
@@ -12,6 +13,14 @@ pub(crate) struct Burst {
     pub to_ns: u64,
     /// Time on a CPU in it.
     pub ran_ns: u64,
+}
+
+/// A thread's transaction in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    pub(crate) tid: u32,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
 }
 
 /// Bursts that were searched for.

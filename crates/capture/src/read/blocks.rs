@@ -217,8 +217,8 @@ impl BlockReader {
         Some(len)
     }
 
-    /// Keeps what is needed of a call to another service: a long one, and a statement that has to do
-    /// with a transaction. Others are most of a large capture.
+    /// Keeps what is needed of a call to another service: a long one, and a statement that begins,
+    /// changes or ends a transaction. Others are most of a large capture.
     fn call(&mut self, capture: &mut Capture, tid: u32, flags: u16, call: CallRow) {
         if flags & flag::CALL == 0 {
             return;

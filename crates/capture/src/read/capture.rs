@@ -11,8 +11,8 @@ use format::wake::Wake;
 use super::meta::Meta;
 use super::quick::QuickMap;
 use super::rows::{
-    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, StatementRow,
-    TaskRow, ThreadRow, TraceRow, VitalRow,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    StatementRow, TaskRow, ThreadRow, TraceRow, VitalRow,
 };
 use super::tables::{Code, StackNode};
 use crate::source::SourceLines;

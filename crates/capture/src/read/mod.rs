@@ -37,8 +37,8 @@ pub use observed::Choose;
 pub use parts::Parts;
 pub use quick::{QuickMap, QuickSet};
 pub use rows::{
-    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow, StatementKind, StatementRow,
-    TaskRow, Text, ThreadRow, TraceRow, VitalRow, Wish,
+    CallRow, Coverage, EventRow, Excerpt, GcRow, LinkRow, MetricRow, OffCpu, RequestRow, SpanRow,
+    StatementKind, StatementRow, TaskRow, Text, ThreadRow, TraceRow, VitalRow, Wish,
 };
 pub use tables::{Code, StackNode};
 pub use trace::{SpanIds, Traces};

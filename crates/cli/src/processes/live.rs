@@ -20,7 +20,7 @@ use sys::local;
 use crate::output::columns::{age, columns, columns_within, local as local_time, now_ns, plain};
 use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
 use crate::output::terminal;
-use crate::processes::named::{find, looked, places, Named, Place};
+use crate::processes::named::{find, places, where_searched, Named, Place};
 use crate::processes::status_text;
 
 /// A live process answers within this time.

@@ -85,7 +85,7 @@ pub fn find(pid: u32, places: &[Place], exists: bool) -> Result<&Place, String> 
     let inside = places.iter().filter(|place| place.own == pid && place.here != 0);
     let inside: Vec<String> = inside.map(|place| place.here.to_string()).collect();
     let known = match inside.is_empty() {
-        true => looked(),
+        true => where_searched(),
         false => format!("in its container this is the number of {}", inside.join(", ")),
     };
     Err(format!("{what}: {known}; `dashcam ps` lists the recorded processes"))
@@ -108,8 +108,8 @@ impl Named {
     }
 }
 
-/// Where sockets were looked for.
-pub fn looked() -> String {
+/// Where sockets were where_searched for.
+pub fn where_searched() -> String {
     let folders = local::folders();
     let folders: Vec<String> = folders.iter().map(|p| p.display().to_string()).collect();
     format!("no socket of it in {}", folders.join(", "))

@@ -28,8 +28,8 @@ use crate::ended_by::read::{owner, thread_end};
 use crate::ended_by::tasks::package_workers;
 use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
-use crate::facts::transactions::Transaction;
 use crate::facts::{pools, threads, waiting};
+use crate::memo::Transaction;
 
 /// Threads a circle is searched through.
 const HOPS_MAX: usize = 6;

@@ -3,8 +3,8 @@
 //! `waiting` and `threads` describe a wait and another thread during it; `pools`, `imports`,
 //! `children` and `kernel_time` recognise code that waits for a pool, loads modules, waits for a
 //! child process, or is busy in the kernel, `library_threads` a library that waits for threads of
-//! its own; `transactions` when threads had something of a database; `long_work` says whether work is
-//! long by itself;
+//! its own; `transactions` says when threads had something of a database, `long_work` whether work
+//! is long by itself;
 //! `awaits` is what a suspended task was seen to await; `activity` says what a thread did.
 
 pub(crate) mod activity;

@@ -12,13 +12,7 @@ use std::collections::BTreeMap;
 
 use capture::read::{Capture, StatementKind};
 
-/// A thread's transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Transaction {
-    pub(crate) tid: u32,
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-}
+use crate::memo::Transaction;
 
 /// The transactions of a capture, by thread and begin.
 pub(crate) fn of(capture: &Capture) -> Vec<Transaction> {

@@ -1,7 +1,7 @@
-//! The one thread whose transaction was open for most of a wait for a database's lock, and ended when
-//! the wait did.
+//! The one thread whose transaction was open for most of a wait for a database's lock, and ended
+//! when the wait did.
 //!
-//! How it works: who waits asks again and again, so it goes on within a pause of the end of the
+//! How it works: a waiter asks again and again, so it goes on within a pause of the end of the
 //! transaction that it waited for (`left_place::end_of_asking`).
 //!
 //! What it promises: of several such threads none is named. Missing on purpose: which database it
@@ -14,7 +14,8 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::one_wait::left_place;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
-use crate::facts::transactions::{self, Transaction};
+use crate::facts::transactions;
+use crate::memo::Transaction;
 
 /// The transaction that had the database which `segment` asks for.
 pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Transaction> {
@@ -32,7 +33,13 @@ pub fn of(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Transaction> {
         let question = Question::about(Inference::OpenTransaction, segment);
         let lost = if first.is_some() { Dropped::Ambiguous } else { Dropped::TooLittle };
         let least = Threshold::part("open-transaction.part-of-wait", thresholds::main_part());
-        compare::keep_tally(cx, question, (&tally, Fact::Time), (won.map(|t| t.tid), lost), &[least]);
+        compare::keep_tally(
+            cx,
+            question,
+            (&tally, Fact::Time),
+            (won.map(|t| t.tid), lost),
+            &[least],
+        );
     }
     won
 }
