@@ -134,13 +134,16 @@ impl<'c> Frames<'c> {
     }
 
     /// Whether the innermost code is a library's that takes a lock, as far as its names say: a
-    /// function `acquire` or `lock` of something that has a lock's name.
+    /// function `acquire` or `lock` of something that has a lock's name, or `acquire_lock`.
     pub fn is_in_taking_a_lock(&self, stack: u32) -> bool {
         let own = self.of(stack).skip_while(|f| self.owner(f.file) == Owner::Runtime);
         let mut library = own.take_while(|f| self.owner(f.file) == Owner::Library);
         library.any(|f| {
-            let takes =
-                matches!(last_part(f.function), "acquire" | "lock" | "__enter__" | "__aenter__");
+            let function = last_part(f.function);
+            let takes = matches!(function, "acquire" | "lock" | "__enter__" | "__aenter__");
+            if takes_by_name(function) {
+                return true;
+            }
             let package = self.package(f.file).unwrap_or_default();
             let file = f.file.rsplit('/').next().unwrap_or_default();
             takes && [f.function, package, file].into_iter().any(names_a_lock)
@@ -418,6 +421,14 @@ fn names_a_lock(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut at = name.match_indices("lock").map(|(at, _)| at);
     at.any(|at| !name[..at].ends_with(['b', 'c']))
+}
+
+/// Whether a function takes a lock, as its own name alone says: `acquire_lock`, `_wait_for_lock`;
+/// not `release_lock`.
+fn takes_by_name(function: &str) -> bool {
+    const TAKES: [&str; 5] = ["acquire", "obtain", "get", "take", "wait"];
+    let mut words = function.split('_').skip_while(|word| word.is_empty());
+    words.next().is_some_and(|word| TAKES.contains(&word)) && words.any(|word| word == "lock")
 }
 
 /// Files of one stack in which others are taken to know what it waits for.

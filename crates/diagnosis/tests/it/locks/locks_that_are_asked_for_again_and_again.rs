@@ -146,3 +146,13 @@ fn an_answer_of_a_manager_to_acquire_is_a_lock() {
     let reported = four_waits(&inner[1..], WaitKind::SocketRead, 1);
     assert_eq!(reported.cause.text(), "downstream-wait", "{}", reported.summary);
 }
+
+#[test]
+fn a_function_that_is_named_for_taking_a_lock_takes_it() {
+    let sessions = "/lib/site-packages/cherrypy/lib/sessions.py";
+    for (function, cause) in [("acquire_lock", "lock-wait"), ("release_lock", "sleep")] {
+        let inner = [("init", sessions, 701), (function, sessions, 565)];
+        let reported = four_waits(&inner, WaitKind::Sleep, 1);
+        assert_eq!(reported.cause.text(), cause, "{}", reported.summary);
+    }
+}
