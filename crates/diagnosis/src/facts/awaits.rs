@@ -264,6 +264,13 @@ impl<'c> Awaited<'c> {
     }
 }
 
+/// Whether the request of an await failed as soon as that ended: it got nothing.
+pub(crate) fn failed_behind(cx: &Context<'_>, seen: &Awaited<'_>) -> bool {
+    let own = cx.capture.requests.iter().find(|r| r.id == seen.row.request);
+    let ended_ns = own.filter(|r| r.error).and_then(|r| r.end_ns);
+    ended_ns.is_some_and(|end_ns| end_ns <= seen.until_ns + thresholds::await_seen_ns())
+}
+
 /// How far from `row`, towards the sample beside it, `row` is valid for the task.
 fn reach_ns(row: &Await, beside: Option<&Await>) -> u64 {
     let alike = beside.is_some_and(|other| {
@@ -322,12 +329,16 @@ fn is_beside_the_handler(cx: &Context<'_>, stack: u32) -> bool {
     waits && by.is_some_and(|f| cx.frames.owner(f.file) == Owner::Library)
 }
 
-/// Whether a library's task waits for its client to go away: it holds nothing up.
+/// Whether a library's task waits for its client to go away, or for its next message while the
+/// handler works in another task: it holds nothing up.
 pub(crate) fn watches_the_client(cx: &Context<'_>, row: &Await) -> bool {
-    cx.frames.any(row.stack, |f| {
+    let for_the_end = cx.frames.any(row.stack, |f| {
         let library = || cx.frames.owner(f.file) == Owner::Library;
         last_part(f.function).contains("disconnect") && library()
-    })
+    });
+    let for_a_message =
+        || row.kind == AwaitKind::Queue && !is_own(cx, row) && is_beside_the_handler(cx, row.stack);
+    for_the_end || for_a_message()
 }
 
 /// Whether the program's own code is on the task's stack.

@@ -47,6 +47,17 @@ pub fn is_same_pool(cx: &Context<'_>, a: u32, b: u32) -> bool {
     one.is_some() && one == asks(b)
 }
 
+/// The same of two tasks that await what one library hands out.
+pub fn is_same_pool_of_tasks(cx: &Context<'_>, a: u32, b: u32) -> bool {
+    let asks = |stack: u32| {
+        let mut own = cx.frames.of(stack).filter(|f| cx.frames.owner(f.file) == Owner::Library);
+        let first = own.next().filter(|_| hands_out(cx, stack));
+        first.map(|f| (f.function, f.file))
+    };
+    let one = asks(a);
+    one.is_some() && one == asks(b)
+}
+
 /// Whether the code waits for a notice of multiprocessing's that another process is to give: a
 /// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
 fn is_for_processes(cx: &Context<'_>, stack: u32) -> bool {

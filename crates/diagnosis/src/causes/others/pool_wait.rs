@@ -138,6 +138,17 @@ fn nothing_in_time(cx: &Context<'_>, segment: &Segment<'_>) -> Resource {
     Resource::NothingInTime { at_work: cx.others(segment.tid).any(works) }
 }
 
+/// Whether any task was at work while `seen` was awaited in vain that may have had it: one that
+/// awaited something in the code of the program or of that library, but not the same as this one.
+fn tasks_at_work(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> bool {
+    let own = seen.row;
+    cx.await_samples_around(segment).any(|row| {
+        let fellow = row.request == own.request || row.task == own.task;
+        let same = pools::is_same_pool_of_tasks(cx, row.stack, own.stack);
+        !fellow && !same && awaits::is_own(cx, row)
+    })
+}
+
 /// Of a full queue the thread that empties it counts; of an item that is not in use, the thread
 /// that took it; of a queue of tasks, whatever puts into it or takes from it.
 fn advice(d: &Described<'_>) -> &'static str {
@@ -190,7 +201,11 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
         AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
             if awaits::target(cx, seen.row).is_none() && pools::hands_out(cx, seen.row.stack) =>
         {
-            Some(Claim { blocker: task::blocker(cx, seen, segment, For::Library), ..own })
+            let blocker = task::blocker(cx, seen, segment, For::Library);
+            let in_vain = blocker.is_none() && awaits::failed_behind(cx, seen);
+            let at_work = || tasks_at_work(cx, seen, segment);
+            let resource = in_vain.then(|| Resource::NothingInTime { at_work: at_work() });
+            Some(Claim { blocker, resource, ..own })
         }
         // A future of the program's own: the thread that is to fulfil it works for a request.
         AwaitKind::Future

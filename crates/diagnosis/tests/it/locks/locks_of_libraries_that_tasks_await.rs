@@ -81,3 +81,22 @@ fn a_request_that_goes_on_awaiting_gave_no_item_back() {
     let own = verdict.findings.iter().find(|f| f.cause.text() == "pool-wait").expect("pool");
     assert_eq!(own.culprit, None, "{}", to_text(&verdict));
 }
+
+#[test]
+fn a_request_that_fails_at_its_wait_for_a_pool_got_nothing_from_it() {
+    let said = |mut made: Capture, fails: bool| {
+        made.awaits.remove(&0);
+        let own = made.requests.iter_mut().find(|r| r.id == 99).expect("the request");
+        own.error = fails;
+        let verdict = judge(&made);
+        let own = verdict.findings.iter().find(|f| f.cause.text() == "pool-wait").expect("pool");
+        own.summary.clone()
+    };
+    let alone = || waits(("Pool.acquire", "/site/asyncpg/pool.py", 190));
+    let leak = "most likely all was taken and not given back (a leak)";
+    assert!(said(alone(), true).contains(leak), "{}", said(alone(), true));
+    assert!(!said(alone(), false).contains(leak), "{}", said(alone(), false));
+    let beside = said(waits_beside_a_request(1200), true);
+    assert!(!beside.contains(leak), "another request may have it: {beside}");
+    assert!(beside.contains("nothing came before the time limit"), "{beside}");
+}

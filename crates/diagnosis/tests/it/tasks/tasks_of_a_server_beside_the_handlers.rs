@@ -62,3 +62,22 @@ fn a_task_that_is_waited_for_to_its_end_counts() {
         }
     }
 }
+
+/// It waits for the client's next message, whatever the handler does, which no sample saw.
+#[test]
+fn the_task_for_a_clients_messages_holds_nothing_up() {
+    let server = [("__call__", SERVER, 52), ("wait", TASKS, 427), ("_wait", TASKS, 534)];
+    for (outer, is_pool) in [(&server[..], false), (&[("both", "/site/pair/run.py", 5)], true)] {
+        let mut made = made::capture(TID, &["GET /"]);
+        made.meta.site = vec!["/site".to_owned()];
+        made.requests.push(made::request(99, TID, BEGIN, 500));
+        made.requests.iter_mut().for_each(|r| r.on_loop = true);
+        off(&mut made, TID, &[(0, 499)]);
+        let reads = stack(&mut made, &[outer, MESSAGES].concat());
+        let rows = (5..495).step_by(30).map(|ms| awaited(ms, 99, 4096, Queue, reads));
+        made.awaits.insert(99, rows.collect());
+        let verdict = diagnose(&made, |_| 300 * MS);
+        let pool = verdict.findings.iter().any(|f| f.cause.text() == "pool-wait");
+        assert_eq!(pool, is_pool, "{}", to_text(&verdict));
+    }
+}
