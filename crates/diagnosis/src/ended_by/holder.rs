@@ -12,6 +12,7 @@
 //! function is asked of one wait at a time: the chain behind its answer is known from locks, not
 //! from ends of intervals again, which might lead in a circle.
 
+use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -25,7 +26,7 @@ use crate::ended_by::one_wait::left_place::{self, EndedWait};
 use crate::ended_by::one_wait::{inside_call, lock_order, queue_reader, ran_before, transaction};
 use crate::ended_by::read::wakeup_record::{self, WakeRecord};
 use crate::ended_by::read::{owner, thread_end};
-use crate::ended_by::tasks::package_workers;
+use crate::ended_by::tasks::{library_thread, package_workers};
 use crate::evidence;
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::{pools, threads, waiting};
@@ -45,6 +46,7 @@ const OF_LOCK: &[Source<Ask>] = &[
     (Inference::InsideCall, of_call),
     (Inference::RanBefore, of_timing),
     (Inference::LeftPlace, of_condition),
+    (Inference::SameCode, of_notifier),
 ];
 
 /// Which thread had an item of a pool, or gave room in a queue.
@@ -72,8 +74,11 @@ const OF_END: &[Source<Ask>] = &[
 ];
 
 /// Which thread set an Event.
-const OF_EVENT: &[Source<Ask>] =
-    &[(Inference::WakeRecord, of_any_record), (Inference::RanBefore, of_any_timing)];
+const OF_EVENT: &[Source<Ask>] = &[
+    (Inference::WakeRecord, of_any_record),
+    (Inference::RanBefore, of_any_timing),
+    (Inference::SameCode, of_notifier),
+];
 
 /// Which threads blocked each other.
 const OF_CIRCLE: &[Source<Ask>] =
@@ -311,9 +316,22 @@ fn of_condition(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
     left.filter(|c| !cx.same_place(c.stack, segment.stack())).map(of_left)
 }
 
-/// The thread that works for the package that waits.
+/// The thread that works for the package that waits: at what the program gave it, or at what a
+/// full queue has.
 fn of_package(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
-    package_workers::of(cx, asked.segment).map(Candidate::of)
+    let segment = asked.segment;
+    let sends = || {
+        pools::puts(cx, segment.stack())
+            || pools::native(cx, segment.stack()) == Some(Resource::Room)
+    };
+    let empties = || sends().then(|| library_thread::behind_call(cx, segment)).flatten();
+    package_workers::of(cx, segment).or_else(empties).map(Candidate::of)
+}
+
+/// The thread of a library's own that is to give notice inside of that library.
+fn of_notifier(cx: &Context<'_>, asked: &Asked<'_>) -> Option<Candidate> {
+    let waits = cx.frames.leaf_at(asked.segment.stack(), Stdlib::Wait);
+    waits.then(|| library_thread::behind_call(cx, asked.segment)).flatten().map(Candidate::of)
 }
 
 /// The thread that is to make room in a queue.

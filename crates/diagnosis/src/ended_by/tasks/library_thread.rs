@@ -5,9 +5,14 @@
 //! whose call it was at counts where samples show it; or, where the thread asked for a lock itself,
 //! the lock.
 //!
+//! The same of a thread that waits for notice inside of a library: `flush()` of a client that sends
+//! in the background.
+//!
 //! What it promises: an inference; nobody where several threads were at work at different things.
 
+use analysis::frames::Owner;
 use analysis::timeline::{Segment, State};
+use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 use crate::claim::Blocker;
@@ -35,6 +40,41 @@ pub(super) fn blocker(
     }
     // It does what tasks asked for, one after the other.
     Some(on_whose_behalf(cx, (line, package), segment, worker).unwrap_or(worker))
+}
+
+/// The one thread of a library's own that was at work most of the time in which `segment` waited
+/// inside of that library: for its notice, or for room in a queue that the thread empties. The
+/// waiter's own thread is not the library's.
+pub(in crate::ended_by) fn behind_call(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Blocker> {
+    let runtime = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::Runtime;
+    let package = |file| cx.frames.cargo_package(file).or_else(|| cx.frames.package(file));
+    // What a library calls to wait is another one's at times.
+    let called = cx.frames.of(segment.stack()).filter(|f| !runtime(f));
+    let called = called.take_while(|f| cx.frames.owner(f.file) == Owner::Library);
+    let called: Vec<&str> = called.filter_map(|f| package(f.file)).collect();
+    let began = |stack: u32| {
+        let outer = cx.frames.of(stack).filter(|f| !runtime(f)).last();
+        outer.and_then(|f| package(f.file)).is_some_and(|own| called.contains(&own))
+    };
+    if called.is_empty() || began(segment.stack()) {
+        return None;
+    }
+    let native = cx.frames.is_native_program();
+    let rests = |s: &Segment<'_>| match s.wait() {
+        WaitKind::Futex => true,
+        // A runtime's thread has work of its own there, or none.
+        WaitKind::Poll | WaitKind::Accept | WaitKind::Sleep => native,
+        _ => false,
+    };
+    let works = |s: &Segment<'_>| {
+        let own = began(s.stack()) && !(native && cx.frames.has_user(s.stack()));
+        own && !(s.state == State::Wait && rests(s))
+    };
+    // One sample before is enough of a thread that has not moved since.
+    let seen = |tid: &u32| !cx.all_samples(*tid).is_empty();
+    let found = at_work_of(cx, segment.tid, cx.whole_wait(segment).times(), works, seen)?;
+    // It is a thread: what it did is read from its samples.
+    Some(Blocker { doing: None, ..found })
 }
 
 /// The task whose call a library's thread most likely worked at, while others waited in line with
@@ -107,12 +147,23 @@ pub(super) fn at_work(
     (from, to): (u64, u64),
     works: impl Fn(&Segment<'_>) -> bool,
 ) -> Option<Blocker> {
+    let seen = |tid: &u32| !cx.samples_in(*tid, from, to).is_empty();
+    at_work_of(cx, own, (from, to), works, seen)
+}
+
+/// The same of those that `seen` says.
+fn at_work_of(
+    cx: &Context<'_>,
+    own: u32,
+    (from, to): (u64, u64),
+    works: impl Fn(&Segment<'_>) -> bool,
+    seen: impl Fn(&u32) -> bool,
+) -> Option<Blocker> {
     let works = |s: &Segment<'_>| {
         matches!(s.state, State::Run | State::Ready | State::Wait) && s.stack() != 0 && works(s)
     };
     let at_work = |tid: &u32| cx.ns_of(*tid, (from, to), works) * 2 > to - from;
-    let mut found =
-        cx.others(own).filter(|tid| !cx.samples_in(*tid, from, to).is_empty()).filter(at_work);
+    let mut found = cx.others(own).filter(seen).filter(at_work);
     let (Some(tid), None) = (found.next(), found.next()) else { return None };
     // Of work on a crowded machine it counts what work it is.
     let longest = |s: &Segment<'_>| (s.state != State::Ready, s.ns());

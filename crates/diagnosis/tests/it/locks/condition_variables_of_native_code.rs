@@ -2,7 +2,7 @@
 
 use capture::read::Capture;
 use diagnosis::{diagnose, Diagnosis};
-use format::wait::WaitKind::{Futex, Running};
+use format::wait::WaitKind::{Futex, PipeWrite, Running};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
 use report::to_text;
 
@@ -111,4 +111,26 @@ fn threads_of_the_package_that_waits_do_what_it_waits_for() {
         let verdict = judge(&made);
         assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
     }
+}
+
+/// A thread of the library's that `began`s in it writes to a pipe while a request waits for room.
+fn sends_to(began: &str) -> Option<String> {
+    let send = format!("{CARGO}/crossbeam-channel-0.5.17/src/flavors/array.rs");
+    let write = format!("{CARGO}/tracing-appender-0.2.5/src/non_blocking.rs");
+    let mut made = waits(&[("write", &write, 246), ("send<Msg>", &send, 390)], 0);
+    let worker = format!("{CARGO}/tracing-appender-0.2.5/src/worker.rs");
+    let writes = stack(&mut made, &[("run", began, 3), ("handle_try_recv", &worker, 44)]);
+    off(&mut made, 9, &[(0, 460), (461, 900)]);
+    seen(&mut made, 9, &[]);
+    also_seen(&mut made, 9, (5..480).step_by(50), PipeWrite, writes);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "pool-wait", "{}", to_text(&verdict));
+    verdict.findings[0].culprit.as_ref().map(|place| place.short())
+}
+
+#[test]
+fn a_librarys_thread_at_work_empties_the_queue_that_the_library_fills() {
+    let worker = format!("{CARGO}/tracing-appender-0.2.5/src/worker.rs");
+    assert_eq!(sends_to(&worker).as_deref(), Some("worker.rs:44 handle_try_recv()"));
+    assert_eq!(sends_to(&format!("{CARGO}/tiny_http-0.12.0/src/lib.rs")), None);
 }

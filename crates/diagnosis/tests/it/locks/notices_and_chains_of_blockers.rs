@@ -344,3 +344,34 @@ fn a_holder_that_is_sampled_more_often_still_waited_all_the_time() {
     let first = verdict.findings.first().expect("a finding");
     assert!(first.share > 0.9 && text.contains("linger()"), "{text}");
 }
+
+/// A request waits inside of a library for notice by the library's own thread, which waits for a
+/// peer; it runs a while before the wait ends.
+fn flushes(began: (&str, &str, u32)) -> Capture {
+    let flush = ("BackgroundWorker.flush", "/site/sentry_sdk/worker.py", 80);
+    let frames = [("view", "/srv/app.py", 12), flush, ("Condition.wait", LIB, 320)];
+    let mut made = waits(&frames, Futex);
+    made.meta.site = vec!["/site".to_owned()];
+    off(&mut made, OTHER, &[(0, 9000)]);
+    let asks = [began, ("getresponse", "/site/urllib3/connection.py", 638)];
+    let asks = stack(&mut made, &asks);
+    off(&mut made, THIRD, &[(0, 460), (461, 9000)]);
+    seen(&mut made, THIRD, &[]);
+    also_seen(&mut made, THIRD, (5..480).step_by(50), SocketRead, asks);
+    made
+}
+
+#[test]
+fn a_librarys_own_thread_at_work_gives_its_notice() {
+    let made = flushes(("BackgroundWorker._target", "/site/sentry_sdk/worker.py", 160));
+    judged(&made, |first, text| {
+        let wanted = "most likely notified by connection.py:638 getresponse() in another thread, \
+                      which waited for a peer";
+        assert!(first.summary.contains(wanted), "{text}");
+        assert_eq!(first.confidence, Confidence::Likely, "{text}");
+    });
+    let made = flushes(("poll", "/srv/poller.py", 7));
+    judged(&made, |first, text| {
+        assert!(!first.summary.contains("most likely"), "a thread of the program's: {text}");
+    });
+}
