@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  the waker worked for a request that itself waited at     it was in front in the line: what woke
-//!  the same place for most of the time                      that one, and so on
+//!  the same place, or for a lock, for most of the time      that one, and so on
 //!  its stack has code of the program                        that code released what was awaited
 //!  neither, a thread that runs no tasks                     its work: its longest during the wait
 //!  neither, a worker of the runtime                          nobody: a timer or a peer woke it
@@ -92,20 +92,40 @@ fn head_of_line<'c>(
     segment: &Segment<'_>,
 ) -> Option<&'c Await> {
     let mut by = by;
+    // Others' turns on the loop cut an await into short segments.
+    let alike = |own: &&Await| awaits::same(Some(*own), Some(row));
+    let first_ns = cx.awaits_of(row.request).iter().find(alike).map_or(row.t_ns, |own| own.t_ns);
+    let from_ns = segment.from_ns.min(first_ns);
     for _ in 0..LINE_MAX {
+        let until_ns = by.t_ns;
         let theirs = cx.capture.awaits.get(&by.holder).filter(|_| by.holder != 0);
-        let in_line = |other: &&Await| {
-            let inside = (segment.from_ns..by.t_ns).contains(&other.t_ns);
-            inside && other.kind == row.kind && cx.same_place(other.stack, row.stack)
+        let theirs = theirs.into_iter().flatten();
+        let theirs = theirs.filter(|other| other.kind == row.kind && other.t_ns < until_ns);
+        let mut fellows = theirs
+            .clone()
+            .filter(|other| other.t_ns >= segment.from_ns && cx.same_place(other.stack, row.stack));
+        let covers = |(first, last): &(&Await, &Await), from_ns: u64| {
+            (last.t_ns - first.t_ns) * 2 > until_ns.saturating_sub(from_ns)
         };
-        let mut fellows = theirs.into_iter().flatten().filter(in_line);
-        let Some(first) = fellows.next() else { return Some(by) };
+        let Some(first) = fellows.next() else {
+            // One that wanted the lock for something else (a writer among readers), or another
+            // lock before it released this one: what it waited for most of the time counts.
+            let mut theirs = theirs.filter(|other| other.t_ns >= from_ns);
+            let ends = theirs.next().filter(|_| row.kind == AwaitKind::Lock);
+            let ends = ends.map(|first| (first, theirs.next_back().unwrap_or(first)));
+            let ends = ends.filter(|ends| covers(ends, from_ns));
+            let next = ends.and_then(|(_, last)| waker(cx, last));
+            match next.filter(|next| next.t_ns < until_ns) {
+                Some(next) => by = next,
+                None => return Some(by),
+            }
+            continue;
+        };
         let last = fellows.last().unwrap_or(first);
-        let covers = (last.t_ns - first.t_ns) * 2 > by.t_ns.saturating_sub(segment.from_ns);
-        if !covers && last.how != HolderSource::Woke {
+        if !covers(&(first, last), segment.from_ns) && last.how != HolderSource::Woke {
             return Some(by);
         }
-        by = waker(cx, last).filter(|next| next.t_ns < by.t_ns)?;
+        by = waker(cx, last).filter(|next| next.t_ns < until_ns)?;
     }
     None
 }

@@ -190,3 +190,28 @@ fn a_waker_without_code_of_its_own_is_not_blamed() {
     let (found, text) = judged(&mut made);
     assert_eq!(place_and_culprit(&found), (Some("handler"), None), "{text}");
 }
+
+/// A writer that waits behind a reader has the lock for a moment; the reader that it waited for had
+/// it all the time.
+#[test]
+fn one_that_waited_for_the_lock_at_another_place_was_in_the_line_too() {
+    let file = "tokio-1.54.1/src/sync/rwlock.rs";
+    let (mut made, _) = capture("read", file);
+    let rwlock = package(file);
+    let writes = [("append::{async_fn#0}", "/srv/shop/main.rs", 50), ("write", &*rwlock, 90)];
+    let writes = stack(&mut made, &writes);
+    for row in made.awaits.get_mut(&SLOW[1]).expect("samples") {
+        row.stack = writes;
+    }
+    let by = stack(&mut made, &[("send::{async_fn#0}", "/srv/shop/main.rs", 31)]);
+    // `woken` gives the request with the higher number the earlier end.
+    woken(&mut made, SLOW[1], (WORKER, 77, by));
+    woken(&mut made, SLOW[0], (WORKER, SLOW[1], writes));
+    made.awaits.get_mut(&0).expect("wakers").sort_by_key(|row| row.t_ns);
+    made.settle_awaits();
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let text = to_text(&verdict);
+    let found = &verdict.findings[0];
+    assert_eq!((found.cause.text(), found.slow_requests), ("lock-wait", 2), "{text}");
+    assert_eq!(place_and_culprit(found).1, Some("send"), "{text}");
+}
