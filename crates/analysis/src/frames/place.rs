@@ -44,13 +44,44 @@ impl Place {
         self.function == "?" && self.file == "?"
     }
 
-    /// `geocache.py:41 backoff()`.
+    /// `geocache.py:41 backoff()`; `blowfish-0.9.1/src/lib.rs:104 encrypt()`.
     pub fn short(&self) -> String {
-        let base = self.file.rsplit('/').next().unwrap_or(&self.file);
+        let base = self.file_in_short();
         match self.line {
             // Native code without debug information.
             0 => format!("{base} {}()", self.function),
             line => format!("{base}:{line} {}()", self.function),
         }
+    }
+
+    /// The file's name; with its package's where each package has a file of that name.
+    fn file_in_short(&self) -> &str {
+        let name_at = self.file.rfind('/').map_or(0, |at| at + 1);
+        let name = &self.file[name_at..];
+        let begin = match name {
+            "__init__.py" | "__main__.py" => self.file[..name_at.saturating_sub(1)].rfind('/'),
+            // That of a program of one's own is known.
+            "lib.rs" | "mod.rs" | "main.rs" => super::owner::cargo_package(&self.file)
+                .and_then(|package| self.file.find(&format!("/{package}/"))),
+            _ => None,
+        };
+        &self.file[begin.map_or(name_at, |at| at + 1)..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_name_that_all_packages_have_is_named_with_its_package() {
+        let short =
+            |file: &str| Place { file: file.to_owned(), line: 7, ..Place::default() }.short();
+        let registry = "/h/.cargo/registry/src/index-1";
+        assert_eq!(short(&format!("{registry}/rsa-0.9.1/src/lib.rs")), "rsa-0.9.1/src/lib.rs:7 ()");
+        assert_eq!(short(&format!("{registry}/rsa-0.9.1/src/key.rs")), "key.rs:7 ()");
+        assert_eq!(short("/srv/billy/src/main.rs"), "main.rs:7 ()");
+        assert_eq!(short("/lib/site-packages/kombu/__init__.py"), "kombu/__init__.py:7 ()");
+        assert_eq!(short("__init__.py"), "__init__.py:7 ()");
     }
 }
