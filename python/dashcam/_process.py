@@ -94,9 +94,12 @@ def _text(value: Any) -> str:
 
 
 def _folders() -> tuple[list[str], list[str], str]:
-    import sysconfig
+    try:
+        import sysconfig
 
-    paths = sysconfig.get_paths()
+        paths = sysconfig.get_paths()
+    except Exception:  # noqa: BLE001 - a program that gave up its rights may not read the library
+        paths = {}
     stdlib = {paths[key] for key in ("stdlib", "platstdlib") if paths.get(key)}
     # In a virtual environment the library lies beside the base interpreter.
     stdlib.add(os.path.dirname(os.__file__))

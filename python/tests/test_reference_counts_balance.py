@@ -90,7 +90,7 @@ def test_of_samples_under_the_gil(bench: Bench) -> None:
             time.sleep(0.01)
         _under_gil.end()  # this thread looks in its place
         def samples():
-            for _ in range(400): assert _native.look_under_gil(threading._active) >= 0
+            for _ in range(400): assert _native.sample_under_gil(threading._active) >= 0
         def total():
             for _ in range(3): gc.collect()
             return sys.getallocatedblocks()

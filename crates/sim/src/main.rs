@@ -269,7 +269,7 @@ fn path_of(program: &Program, switches: bool, wanted: Option<u64>) -> Result<(),
     world.run();
     let took = |r: &&Request| r.end_ns.map_or(0, |end| end - r.begin_ns);
     let found = match wanted {
-        Some(id) => world.requests().iter().find(|r| u64::from(r.id) == id),
+        Some(id) => world.requests().iter().find(|r| r.id == id),
         None => world.requests().iter().max_by_key(took),
     };
     let Some(request) = found else { return Ok(()) };

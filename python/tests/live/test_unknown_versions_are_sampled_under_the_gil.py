@@ -84,11 +84,11 @@ def test_a_wait_for_the_gil_is_no_lock_of_the_interpreter(bench: Bench) -> None:
 def test_samples_are_rare_and_stop_with_recording(bench: Bench) -> None:
     result = bench.python(program("""
         sampled = []
-        real = dashcam._native.look_under_gil
+        real = dashcam._native.sample_under_gil
         def counted(active):
             sampled.append(time.monotonic())
             return real(active)
-        dashcam._native.look_under_gil = counted
+        dashcam._native.sample_under_gil = counted
         dashcam.start(slow="10s", out="captures")
         ends = []
         def compute(depth):
