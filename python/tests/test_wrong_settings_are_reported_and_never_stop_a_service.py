@@ -250,3 +250,16 @@ def test_an_interpreter_without_a_wheel_runs_on_with_one_notice(bench: Bench) ->
         assert (result.returncode, result.stdout) == (0, "served\n"), (python, result.stderr)
         assert result.stderr.count("dashcam: not recording") == 1, (python, result.stderr)
         assert result.stderr.count("\n") == 1 and "the program runs on" in result.stderr
+
+
+def test_a_program_that_cannot_read_its_library_any_more_is_recorded(bench: Bench) -> None:
+    result = bench.python("""
+        import sys
+        sys.modules["sysconfig"] = None  # what an import finds that is refused
+        import dashcam
+        assert dashcam.start(slow="60s", out="out", memory="8MiB")
+        with dashcam.request("GET /"):
+            pass
+        print(dashcam.status()["requests"])
+        """)
+    assert (result.returncode, result.stdout) == (0, "1\n"), result.stderr

@@ -166,11 +166,14 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     Err(hook)
 }
 
-/// The methods have their own definitions again; what the hooks hold is released. As
-/// `in_place::remove_all`.
+/// The methods have their own definitions again; what the hooks hold is released. Not without the
+/// GIL, as `in_place::remove_all`.
 ///
 /// Safety: the GIL is held.
 pub(super) unsafe fn remove_all() {
+    if cfg!(Py_GIL_DISABLED) {
+        return;
+    }
     for place in &TABLE {
         // SAFETY: entries are never freed and hold their descriptors.
         unsafe {

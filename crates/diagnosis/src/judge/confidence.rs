@@ -383,6 +383,12 @@ fn why_inferred(f: &Basis<'_>) -> &'static str {
             false => "no sample saw the holder",
         };
     }
+    let by_transaction =
+        |w: &Weighed<'_>| w.slice.claim.blocker.is_some_and(|c| c.by == Inference::OpenTransaction);
+    if is_known && f.part(by_transaction) > thresholds::half() {
+        return "the holder was inferred: its transaction was open meanwhile, and ended when the \
+                wait did";
+    }
     let resource = f.group.heaviest().and_then(|w| w.slice.claim.resource.as_ref());
     match (lock_wait::is_notice(resource), is_known) {
         (true, true) => "the waker was inferred: the thread that ran when the wait ended",

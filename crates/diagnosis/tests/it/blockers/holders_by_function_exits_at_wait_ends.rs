@@ -11,7 +11,7 @@ use report::to_text;
 use crate::made;
 
 const WAITER: u32 = 7;
-const KEEPERS: [u32; 2] = [9, 11];
+const HOLDERS: [u32; 2] = [9, 11];
 const TIMES: u64 = 4;
 const APART_MS: u64 = 2500;
 
@@ -36,19 +36,19 @@ fn waits(ends_ms: [u64; TIMES as usize]) -> Capture {
     let publish = stack(&mut made, &[serve, ("publish", "/srv/statements.py", 14), post, read]);
     let idle = stack(&mut made, &[("select", "/lib/selectors.py", 415)]);
     seen(&mut made, WAITER, &[]);
-    for tid in KEEPERS {
+    for tid in HOLDERS {
         seen(&mut made, tid, &[]);
     }
     for (time, end) in (0..TIMES).zip(ends_ms) {
         let at = time * APART_MS;
         made.requests.push(made::request(100 + time, WAITER, BEGIN + at * MS, 395));
         also_seen(&mut made, WAITER, (at + 3..at + 392).step_by(12), Futex, orders);
-        let keeper = KEEPERS[time as usize % KEEPERS.len()];
+        let holder = HOLDERS[time as usize % HOLDERS.len()];
         let begin_ns = BEGIN + at * MS - 20 * MS;
-        let publishes = made::request(200 + time, keeper, begin_ns, end + 20);
+        let publishes = made::request(200 + time, holder, begin_ns, end + 20);
         made.requests.push(capture::read::RequestRow { name: 1, ..publishes });
-        also_seen(&mut made, keeper, (at + 1..at + end).step_by(12), Poll, publish);
-        also_seen(&mut made, keeper, (at + end + 10..at + 900).step_by(100), Poll, idle);
+        also_seen(&mut made, holder, (at + 1..at + end).step_by(12), Poll, publish);
+        also_seen(&mut made, holder, (at + end + 10..at + 900).step_by(100), Poll, idle);
     }
     made
 }
@@ -84,7 +84,7 @@ fn a_thread_that_left_at_other_times_did_not_have_it() {
 #[test]
 fn a_thread_that_waited_for_a_lock_until_then_was_released_by_others() {
     let mut made = waits([393, 391, 390, 392]);
-    for look in KEEPERS.iter().flat_map(|tid| made.samples[tid].clone()).collect::<Vec<_>>() {
+    for look in HOLDERS.iter().flat_map(|tid| made.samples[tid].clone()).collect::<Vec<_>>() {
         let own = made.samples.get_mut(&look.tid).expect("seen");
         let place = own.iter_mut().find(|s| s.t_ns == look.t_ns).expect("there");
         (place.wait, place.target) = (Futex, 0x77);
@@ -104,8 +104,8 @@ fn of_two_that_left_each_time_none_is_named() {
             ("SocketIO.readinto", "/lib/socket.py", 706),
         ],
     );
-    for (keeper, other) in KEEPERS.into_iter().zip([13, 15]) {
-        let looks = made.samples[&keeper].clone();
+    for (holder, other) in HOLDERS.into_iter().zip([13, 15]) {
+        let looks = made.samples[&holder].clone();
         let as_twin = |mut look: format::record::Sample| {
             look.tid = other;
             if made.frames(look.stack).any(|f| f.function == "publish") {
@@ -115,7 +115,7 @@ fn of_two_that_left_each_time_none_is_named() {
         };
         let looks = looks.into_iter().map(as_twin).collect();
         made.samples.insert(other, looks);
-        let theirs = made.requests.iter().filter(|r| r.tid == keeper).cloned();
+        let theirs = made.requests.iter().filter(|r| r.tid == holder).cloned();
         let own = theirs.map(|r| capture::read::RequestRow { id: r.id + 100, tid: other, ..r });
         let own: Vec<_> = own.collect();
         made.requests.extend(own);
@@ -142,7 +142,7 @@ fn asks(left_ms: [u64; TIMES as usize], exact: bool) -> Option<String> {
     let counts = stack(&mut made, &[work, ("count_words", "/srv/reindex.py", 12)]);
     let rests = stack(&mut made, &[work]);
     seen(&mut made, WAITER, &[]);
-    seen(&mut made, KEEPERS[0], &[]);
+    seen(&mut made, HOLDERS[0], &[]);
     for (time, left) in (0..TIMES).zip(left_ms) {
         let at = time * APART_MS;
         made.requests.push(made::request(100 + time, WAITER, BEGIN + at * MS, 285));
@@ -151,8 +151,8 @@ fn asks(left_ms: [u64; TIMES as usize], exact: bool) -> Option<String> {
             also_off(&mut made, WAITER, false, &pauses);
         }
         also_seen(&mut made, WAITER, (at + 5..at + 280).step_by(12), Sleep, polls);
-        also_seen(&mut made, KEEPERS[0], (at + 2..at + left).step_by(12), Sleep, counts);
-        also_seen(&mut made, KEEPERS[0], (at + left + 2..at + 900).step_by(50), Sleep, rests);
+        also_seen(&mut made, HOLDERS[0], (at + 2..at + left).step_by(12), Sleep, counts);
+        also_seen(&mut made, HOLDERS[0], (at + left + 2..at + 900).step_by(50), Sleep, rests);
     }
     let verdict = diagnose(&made, |_| 100 * MS);
     let (first, text) = (&verdict.findings[0], to_text(&verdict));
@@ -183,10 +183,10 @@ fn asks_once(transactions: &[(u32, u64, u64)]) -> Option<String> {
     made.codes[native..].iter_mut().for_each(|code| code.native = true);
     seen(&mut made, WAITER, &[]);
     also_seen(&mut made, WAITER, (505..780).step_by(12), Sleep, polls);
-    for (keeper, function) in KEEPERS.into_iter().zip(["nightly", "report"]) {
+    for (holder, function) in HOLDERS.into_iter().zip(["nightly", "report"]) {
         let sleeps = stack(&mut made, &[(function, "/srv/jobs.py", 12)]);
-        seen(&mut made, keeper, &[]);
-        also_seen(&mut made, keeper, (2..1_000).step_by(50), Sleep, sleeps);
+        seen(&mut made, holder, &[]);
+        also_seen(&mut made, holder, (2..1_000).step_by(50), Sleep, sleeps);
     }
     for (tid, from, to) in transactions {
         let row = |at_ms: u64, kind| {
@@ -200,12 +200,14 @@ fn asks_once(transactions: &[(u32, u64, u64)]) -> Option<String> {
     let verdict = diagnose(&made, |_| 100 * MS);
     let (first, text) = (&verdict.findings[0], to_text(&verdict));
     assert_eq!(first.cause.text(), "lock-wait", "{text}");
+    let says_why = text.contains("inferred: its transaction was open meanwhile, and ended when");
+    assert_eq!(says_why, first.culprit.is_some(), "{text}");
     first.culprit.clone().map(|p| p.function)
 }
 
 #[test]
 fn a_thread_whose_transaction_ended_with_the_wait_had_the_database() {
-    let [one, other] = [KEEPERS[0], KEEPERS[1]];
+    let [one, other] = HOLDERS;
     let name = |name: &str| Some(name.to_owned());
     assert_eq!(asks_once(&[(one, 300, 776)]), name("nightly"));
     assert_eq!(asks_once(&[(one, 300, 550), (other, 560, 776)]), name("report"));
@@ -221,25 +223,25 @@ fn a_thread_whose_transaction_ended_with_the_wait_had_the_database() {
 /// rests behind `ends_ms`.
 fn in_batches(ends_ms: [u64; TIMES as usize]) -> Capture {
     let mut made = waits([1; TIMES as usize]);
-    let keeper = 40;
+    let holder = 40;
     let pack = [("round", "/srv/journal.py", 51), ("pack", "/srv/journal.py", 23)];
     let save = [("round", "/srv/journal.py", 52), ("save", "/srv/journal.py", 30)];
     let (pack, save) = (stack(&mut made, &pack), stack(&mut made, &save));
     let rest = stack(&mut made, &[("run", "/srv/journal.py", 31)]);
-    seen(&mut made, keeper, &[]);
+    seen(&mut made, holder, &[]);
     for (time, end) in (0..TIMES).zip(ends_ms) {
         let at = time * APART_MS;
         for begin in (0..end).step_by(60) {
             let code = if begin / 60 % 2 == 0 { pack } else { save };
             also_seen(
                 &mut made,
-                keeper,
+                holder,
                 (at + begin..at + end.min(begin + 60)).step_by(12),
                 Running,
                 code,
             );
         }
-        also_seen(&mut made, keeper, (at + end + 5..at + 2400).step_by(100), Sleep, rest);
+        also_seen(&mut made, holder, (at + end + 5..at + 2400).step_by(100), Sleep, rest);
     }
     made
 }
