@@ -1,5 +1,5 @@
 """Workers of RQ, Dramatiq and arq: a run of a job is a request with its function's name; one that raises is an error,
-one that asks to be run again is not; a job that is called in place is its caller's work."""
+one that asks to be run again is not; a job that is called in place is its caller's work. (Kafka: its own file.)"""
 
 from __future__ import annotations
 

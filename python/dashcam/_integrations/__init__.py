@@ -21,7 +21,7 @@ from typing import Any, Callable
 from dashcam import _notices
 from dashcam._integrations import calls, opentelemetry, outgoing
 from dashcam._integrations.frameworks import aiohttp, django, flask, litestar, pyramid, sanic, starlette, tornado
-from dashcam._integrations.jobs import arq, celery, dramatiq, rq
+from dashcam._integrations.jobs import arq, celery, dramatiq, kafka, rq
 from dashcam._integrations.servers import (
     cheroot,
     daphne,
@@ -44,9 +44,11 @@ Patch = Callable[[Any, ModuleType], None]
 # Modules with which an integration begins requests: its name, and what hooks the module.
 BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
     "aiohttp.web_protocol": ("aiohttp", aiohttp.patch),
+    "aiokafka.consumer.fetcher": ("aiokafka", kafka.patch_aiokafka_records),
     "arq.worker": ("arq", arq.patch),
     "celery.app.trace": ("Celery", celery.patch),
     "cheroot.wsgi": ("cheroot", cheroot.patch),
+    "confluent_kafka": ("confluent-kafka", kafka.patch_confluent),
     "daphne.server": ("daphne", daphne.patch),
     "django.core.handlers.asgi": ("Django", django.patch_asgi),
     "django.core.handlers.wsgi": ("Django", django.patch_wsgi),
@@ -63,6 +65,7 @@ BEGIN_REQUESTS: dict[str, tuple[str, Patch]] = {
     "gunicorn.workers.sync": ("gunicorn", gunicorn.patch_sync),
     "http.server": ("http.server", http_server.patch),
     "hypercorn.app_wrappers": ("hypercorn", hypercorn.patch),
+    "kafka.consumer.group": ("kafka-python", kafka.patch_kafka_python),
     "litestar.app": ("Litestar", litestar.patch),
     "pyramid.router": ("Pyramid", pyramid.patch),
     "rq.job": ("RQ", rq.patch),
@@ -91,6 +94,7 @@ def _each(*patches: Patch) -> Patch:
 _BESIDE: dict[str, Patch] = {
     "aiohttp.client_reqrep": outgoing.patch_aiohttp,
     "aiohttp.web_urldispatcher": aiohttp.patch_routes,
+    "aiokafka.consumer.consumer": kafka.patch_aiokafka,
     "anyio.to_thread": anyio.patch,
     "asyncio.tasks": asyncio_tasks.patch,
     "celery.app.base": outgoing.patch_celery,

@@ -31,7 +31,7 @@ use super::stand_in;
 use crate::made;
 
 /// Most methods that are hooked.
-const PLACES: usize = 16;
+const PLACES: usize = 24;
 
 struct Entry {
     /// The descriptor, and `past`.
@@ -84,6 +84,14 @@ static FUNCTIONS: [Functions; PLACES] = [
     functions::<13>(),
     functions::<14>(),
     functions::<15>(),
+    functions::<16>(),
+    functions::<17>(),
+    functions::<18>(),
+    functions::<19>(),
+    functions::<20>(),
+    functions::<21>(),
+    functions::<22>(),
+    functions::<23>(),
 ];
 
 const NOTHING: c_int = ffi::METH_NOARGS;
