@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -38,6 +38,7 @@ fn victim() {
     std::thread::spawn(move || loop {
         let _ = std::thread::spawn(move || work(5)).join();
     });
+    std::io::stdin().read_line(&mut String::new()).expect("the test has looked at the box");
     std::thread::sleep(Duration::from_millis(way.len() as u64 % 7));
     match way.as_str() {
         "abort" => std::process::abort(),
@@ -65,6 +66,7 @@ fn start(way: &str, memory: &Path) -> (Child, PathBuf, u32) {
         .args(["--exact", "victim", "--nocapture"])
         .env("DASHCAM_TEST_VICTIM", way)
         .env("DASHCAM_SHM", memory)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -78,6 +80,7 @@ fn start(way: &str, memory: &Path) -> (Child, PathBuf, u32) {
     // Elsewhere its number has to do.
     let has_own_table = line.contains("\"own_descriptors\":\"on\"");
     assert_eq!(sys::held::is_held(&path), has_own_table, "{line}");
+    child.stdin.take().expect("piped").write_all(b"die\n").expect("it lives");
     (child, path, key.expect("an id"))
 }
 
