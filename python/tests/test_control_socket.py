@@ -84,6 +84,19 @@ def test_another_shell_sees_asks_and_saves(bench: Bench) -> None:
     assert processes(bench)[process.pid]["captures"] == 1
 
 
+def test_a_process_that_gets_no_processor_is_waited_for(bench: Bench) -> None:
+    process = started(bench)
+    command = bench.start([DASHCAM, "snap", "billy"], XDG_RUNTIME_DIR=runtime(bench))
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(0.5)  # It passes without, too.
+    # Ctrl-Z and `fg`: a wait with a time limit is interrupted.
+    os.kill(command.pid, signal.SIGSTOP)
+    os.kill(command.pid, signal.SIGCONT)
+    os.kill(process.pid, signal.SIGCONT)
+    out, err = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, err) == (0, f"dashcam: billy, process {process.pid}: saved a capture\n"), out
+
+
 def test_settings_change_in_the_running_process(bench: Bench) -> None:
     process = started(bench)
     env = {"XDG_RUNTIME_DIR": runtime(bench)}

@@ -77,20 +77,29 @@ pub struct Recorded {
 
 /// The recorded processes of this user that answer at once.
 pub fn recorded() -> Vec<Recorded> {
-    answering().into_iter().map(|(_, recorded)| recorded).collect()
+    places().iter().filter_map(|place| answering(place, AT_ONCE).ok()).collect()
 }
 
-fn answering() -> Vec<(Place, Recorded)> {
-    let recorded = |place: Place| {
-        let row = ask(&place.path, "ps", AT_ONCE).ok()?;
-        let recorded = Recorded {
-            pid: row["pid"].as_u64().unwrap_or(0) as u32,
-            service: row["service"].as_str().unwrap_or_default().to_owned(),
-            since_epoch_ns: row["since_epoch_ns"].as_u64().unwrap_or(0),
-        };
-        Some((place, recorded))
+fn answering(place: &Place, patience: Duration) -> Result<Recorded, Failure> {
+    let row = ask(&place.path, "ps", patience)?;
+    Ok(Recorded {
+        pid: row["pid"].as_u64().unwrap_or(0) as u32,
+        service: row["service"].as_str().unwrap_or_default().to_owned(),
+        since_epoch_ns: row["since_epoch_ns"].as_u64().unwrap_or(0),
+    })
+}
+
+/// All of them: a machine that is asked because it is overloaded may give none a processor at once.
+/// One that does not answer is reported.
+fn patiently() -> Vec<(Place, Recorded)> {
+    let known = |place: Place| match answering(&place, PATIENCE) {
+        Ok(recorded) => Some((place, recorded)),
+        Err(why) => {
+            eprintln!("dashcam: process {}: {why}", place.number());
+            None
+        }
     };
-    places().into_iter().filter_map(recorded).collect()
+    places().into_iter().filter_map(known).collect()
 }
 
 fn table(rows: &[Value], since: fn(u64) -> String) -> String {
@@ -201,7 +210,7 @@ pub fn named(word: &str) -> Result<Vec<Named>, ExitCode> {
             Err(why) => Named { pid, is_here: true, socket: Err(why) },
         }]);
     }
-    let all = answering();
+    let all = patiently();
     let of = all.iter().filter(|(_, recorded)| recorded.service == word);
     let mut found: Vec<Named> = of.map(|(place, _)| Named::of(place)).collect();
     found.sort_by_key(|named| named.pid);
@@ -225,7 +234,7 @@ pub fn named(word: &str) -> Result<Vec<Named>, ExitCode> {
 
 /// Reports what was done, and to which process of which service.
 fn report(named: &Named, done: &str) {
-    let row = named.socket.as_ref().ok().and_then(|path| ask(path, "ps", AT_ONCE).ok());
+    let row = named.socket.as_ref().ok().and_then(|path| ask(path, "ps", PATIENCE).ok());
     let service = row.and_then(|row| Some(plain(row["service"].as_str()?)));
     let (service, pid) = (service.as_deref().unwrap_or("?"), named.pid);
     eprintln!("dashcam: {service}, process {pid}: {done}");
@@ -376,6 +385,8 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => answer.extend_from_slice(&buffer[..length]),
+            // This process was stopped (Ctrl-Z) and goes on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             Err(_) if answer.ends_with(b"\n") => break,
             Err(error) => return Err(io(error)),
         }
