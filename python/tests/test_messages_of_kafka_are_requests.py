@@ -105,6 +105,11 @@ broker.requests()
     assert found == "{'kafka orders': 3} 0 open"
 
 
+def test_executors_are_not_imported_for_it(bench: Bench) -> None:
+    result = bench.python("import dashcam, sys; dashcam.start(); print([name for name in sys.modules if 'concurrent' in name])")
+    assert (result.returncode, result.stdout) == (0, "[]\n"), result.stderr
+
+
 def test_a_thread_that_dies_of_its_message_ends_it(bench: Bench) -> None:
     found = recorded(bench, """
 import broker, dashcam, threading

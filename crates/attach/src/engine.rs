@@ -231,8 +231,7 @@ impl Request<'_> {
 
     /// No thread took it.
     fn late(&self, patience: Duration) -> Refusal {
-        let seconds = patience.as_secs();
-        let found = format!("{} for {seconds} s", self.occupation());
+        let found = format!("{} for {patience:?}", self.occupation());
         let remedy =
             "nothing was changed; an idle server runs Python with its next request: send it \
                       one and try again, or wait longer with --wait";

@@ -98,7 +98,7 @@ _BESIDE: dict[str, Patch] = {
     "anyio.to_thread": anyio.patch,
     "asyncio.tasks": asyncio_tasks.patch,
     "celery.app.base": outgoing.patch_celery,
-    "concurrent.futures.thread": executor.patch,
+    "concurrent.futures.thread": _each(executor.patch, kafka.patch_work_items),
     "django.core.handlers.base": django.patch_routes,
     "gunicorn.http.wsgi": gunicorn.patch_response,
     "gunicorn.workers.base": gunicorn.patch,

@@ -13,7 +13,6 @@ confluent-kafka), since nothing shows which task gets it; ShareConsumer.
 from __future__ import annotations
 
 import sys
-from concurrent.futures import thread
 from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Iterable
@@ -23,6 +22,10 @@ from dashcam._integrations import incoming
 # The request of the message that this thread or task has. One that is dropped has ended: with the context of a
 # thread or a task that is no more.
 _request: ContextVar[Any] = ContextVar("dashcam_kafka", default=None)
+
+
+# What ends the request, once a module of consumers was imported.
+_end_request: list[Any] = []
 
 
 def patch_confluent(native: Any, module: ModuleType) -> None:
@@ -72,6 +75,12 @@ def patch_aiokafka(native: Any, module: ModuleType) -> None:
         native.hook(module.AIOKafkaConsumer, name, before=end)
 
 
+def patch_work_items(native: Any, module: ModuleType | None) -> None:
+    """Hooks what an executor runs: where a process has consumers, and executors."""
+    if module is not None and _end_request:
+        native.hook(module._WorkItem, "run", after=_end_request[0])
+
+
 def patch_aiokafka_records(native: Any, module: ModuleType) -> None:
     """Hooks what takes fetched messages, in the task that asked for them."""
 
@@ -104,7 +113,8 @@ def _end(native: Any) -> Any:
             _request.set(None)
             request.__exit__(None, None, None)
 
-    native.hook(thread._WorkItem, "run", after=end)
+    _end_request[:] = [end]
+    patch_work_items(native, sys.modules.get("concurrent.futures.thread"))
     return end
 
 
@@ -115,4 +125,4 @@ def _is_for_a_task(caller: Any) -> bool:
         caller.f_code.co_name == "<lambda>" or caller.f_globals.get("__name__", "").startswith("confluent_kafka.")
     ):
         caller = caller.f_back
-    return caller is not None and caller.f_code is thread._WorkItem.run.__code__
+    return caller is not None and caller.f_globals.get("__name__") == "concurrent.futures.thread"
