@@ -1,7 +1,7 @@
 /* Prints where CPython keeps what the Python stack reader reads, one "name offset" a line, for the
  * interpreter whose headers it is compiled against; -1 means the version has no such field.
  *
- * The constants in src/python_stacks/versions.rs were made with it, and the test there
+ * The constants in src/python_stacks/layout/versions.rs were made with it, and the test there
  * (the_tables_agree_with_the_headers) compiles it again for every version found and compares:
  *
  *   cc -DPy_BUILD_CORE -I$P/include/python3.11 -I$P/include/python3.11/internal \

@@ -4,16 +4,16 @@
 //! vectors of words whose addresses are handed out. What it promises: enough for `PythonStacks` to
 //! exist. What is missing on purpose: threads; a test lays out what it reads.
 
-use super::layout::Layout;
-use super::reader::PythonStacks;
-use super::sorts::TYPE_NAME;
-use super::threads::Threads;
-use super::types::{RuntimeInfo, Subject, TypeAddresses};
-use super::walker::Walker;
+use crate::python_stacks::frames::walker::Walker;
+use crate::python_stacks::layout::Layout;
+use crate::python_stacks::objects::sorts::TYPE_NAME;
+use crate::python_stacks::reader::PythonStacks;
+use crate::python_stacks::threads::Threads;
+use crate::python_stacks::types::{RuntimeInfo, Subject, TypeAddresses};
 use sys::mem::Reader;
 
 /// A reader, and the memory that it reads.
-pub(super) struct ByHand {
+pub(crate) struct ByHand {
     pub stacks: PythonStacks,
     words: Vec<Vec<usize>>,
 }

@@ -1,9 +1,23 @@
 //! Python stacks, read by a thread of ours without the GIL and without signals.
 //!
 //! How it works: CPython's own structures have the position of every thread. `attach` finds their
-//! layout and tries it; `threads` walks the interpreters' thread lists; `one_stack` copies a
-//! thread's frames and turns them into (code, line) pairs, each code object named once. Every read
-//! of interpreter memory is guarded (`sys::mem::Reader`): freed memory is an error, never a fault.
+//! layout and tries it; `threads` walks the interpreters' thread lists; `stack` copies a thread's
+//! frames and turns them into (code, line) pairs, each code object named once. Every read of
+//! interpreter memory is guarded (`sys::mem::Reader`): freed memory is an error, never a fault.
+//! The folders, each of which imports only those below it:
+//!
+//! ```text
+//!   attach             whether this interpreter can be read, and by which layout; modules by name
+//!   awaits             a suspended task: what it awaits, and what is to end that
+//!   locks              the lock a thread waits for, and its holder
+//!   tasks              tasks and greenlets: all, the running one, the frames of a suspended one
+//!   stack, search      a thread's stack; objects found from the words of a frame
+//!   reader             the reader's state, to which all above are methods
+//!   task_tables        where asyncio keeps its tasks, and which of them ran lately
+//!   frames             a thread's frames as raw words: copied, followed, kept for the next sample
+//!   codes, objects     what a code object and any other object is
+//!   threads, layout    the lists of threads, and the GIL; where each version keeps what is read
+//! ```
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -30,71 +44,34 @@
 //! A thread that runs code in subinterpreters has its frames on several states: see `nested`.
 //! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
-mod asyncio_code;
 mod attach;
-mod awaited_tasks;
 mod awaits;
-mod blocks;
 #[cfg(test)]
 mod by_hand;
-mod chain;
-mod chunk_copies;
 mod codes;
-mod cut_stacks;
-mod enders;
-mod exits;
-mod frame;
-mod greenlet_waits;
-mod greenlets;
-mod held;
-mod joins;
-mod kept;
+mod frames;
 mod layout;
-mod lines;
 mod locks;
-mod managers;
-mod modules;
-mod nested;
 mod objects;
-mod one_stack;
-mod own_memory;
-mod pool_holder;
-mod published;
 mod reader;
-mod references;
-mod running;
-mod running_tasks;
-mod searched;
-mod self_test;
-mod slots;
-mod sockets;
-mod sorts;
-mod task_chains;
-mod task_holder;
-mod task_layout;
-mod task_lists;
-mod task_table;
-mod texts;
+mod search;
+mod stack;
+mod task_tables;
+mod tasks;
 mod threads;
 mod types;
-mod unsupported;
-mod versions;
-mod wait_object;
-mod waits_for;
-mod walker;
-mod words;
 
+pub use attach::own_memory::own_memory;
+pub use attach::unsupported::Unsupported;
 pub use awaits::Suspended;
-pub use chain::Mark;
 pub use codes::MAX_CODES;
-pub use own_memory::own_memory;
+pub use locks::wait_object::{HowKnown, LockHolder, WaitedFor};
 pub use reader::PythonStacks;
-pub use running::Running;
-pub use sockets::UNKNOWN_PEER;
-pub use task_table::find_task_table;
+pub use search::sockets::UNKNOWN_PEER;
+pub use task_tables::task_table::find_task_table;
+pub use tasks::chain::Mark;
+pub use tasks::running::Running;
 pub use types::{
     AllTasks, CodeId, CodeInfo, Counters, Frame, Held, Outcome, PyThread, RunningTasks,
     RuntimeInfo, Subject, Torn, TypeAddresses,
 };
-pub use unsupported::Unsupported;
-pub use wait_object::{HowKnown, LockHolder, WaitedFor};

@@ -1,57 +1,51 @@
 //! The reader's state: the memory it reads, the layout there, and all tables of what is known.
 //!
-//! How it works: every other file adds what it reads as methods, and calls only files below it:
-//!
-//! ```text
-//!   awaits, task_holder, enders                      a suspended task: its await, who ends it
-//!   waits_for, greenlet_waits, awaited_tasks, sockets   what it waits for
-//!   locks, held, joins, managers                     a thread's lock and its holder
-//!   task_chains, greenlets, running, exits, nested   frames of tasks, of several interpreters
-//!   one_stack, slots, references                     a stack, the words of a frame, objects
-//!   reader                                           this file
-//! ```
+//! How it works: the folders above this file (drawn in `mod.rs`) add what they read as methods, and
+//! call only those of folders below them.
 //!
 //! What it promises: `begin_pass` makes every table verify anew what it knows. What is missing on
 //! purpose: attaching (`attach`).
 
-use super::codes::Codes;
-use super::frame::RawFrame;
-use super::layout::Layout;
-use super::objects::Objects;
-use super::running_tasks::RunningMemory;
-use super::searched::Searched;
-use super::task_layout::TaskLayout;
-use super::threads::{Gil, Threads};
-use super::types::{CodeId, CodeInfo, Counters, PyThread, RuntimeInfo, Torn, TypeAddresses};
-use super::walker::Walker;
+use crate::python_stacks::codes::Codes;
+use crate::python_stacks::frames::frame::RawFrame;
+use crate::python_stacks::frames::walker::Walker;
+use crate::python_stacks::layout::Layout;
+use crate::python_stacks::objects::searched::Searched;
+use crate::python_stacks::objects::Objects;
+use crate::python_stacks::task_tables::running_tasks::RunningMemory;
+use crate::python_stacks::task_tables::task_layout::TaskLayout;
+use crate::python_stacks::threads::{Gil, Threads};
+use crate::python_stacks::types::{
+    CodeId, CodeInfo, Counters, PyThread, RuntimeInfo, Torn, TypeAddresses,
+};
 use sys::mem::Reader;
 
 /// How often a moving stack is read again before the last reading is judged.
-pub(super) const TRIES: usize = 4;
-pub(super) const CODE_GONE: Torn = Torn("code object gone before it was read");
+pub(crate) const TRIES: usize = 4;
+pub(crate) const CODE_GONE: Torn = Torn("code object gone before it was read");
 
 /// The reader. One per process and sampling thread; make a new one after a fork.
 pub struct PythonStacks {
-    pub(super) mem: Reader,
-    pub(super) layout: Layout,
-    pub(super) types: TypeAddresses,
-    pub(super) tasks: TaskLayout,
-    pub(super) objects: Objects,
-    pub(super) running: RunningMemory,
-    pub(super) threads: Threads,
-    pub(super) codes: Codes,
-    pub(super) walker: Walker,
-    pub(super) previous_frames: Vec<RawFrame>,
-    pub(super) unverified: Vec<usize>,
+    pub(crate) mem: Reader,
+    pub(crate) layout: Layout,
+    pub(crate) types: TypeAddresses,
+    pub(crate) tasks: TaskLayout,
+    pub(crate) objects: Objects,
+    pub(crate) running: RunningMemory,
+    pub(crate) threads: Threads,
+    pub(crate) codes: Codes,
+    pub(crate) walker: Walker,
+    pub(crate) previous_frames: Vec<RawFrame>,
+    pub(crate) unverified: Vec<usize>,
     /// For each frame walked, the number of rows before it.
-    pub(super) shown_at: Vec<u32>,
-    pub(super) last_gil: Option<Gil>,
-    pub(super) searched: Searched,
-    pub(super) counters: Counters,
+    pub(crate) shown_at: Vec<u32>,
+    pub(crate) last_gil: Option<Gil>,
+    pub(crate) searched: Searched,
+    pub(crate) counters: Counters,
 }
 
 impl PythonStacks {
-    pub(super) fn with(
+    pub(crate) fn with(
         info: &RuntimeInfo,
         mem: Reader,
         layout: Layout,
@@ -123,12 +117,12 @@ impl PythonStacks {
         self.codes.get(id).map(|code| &code.info)
     }
 
-    pub(super) fn code_of(&self, frame: &RawFrame) -> Option<&CodeInfo> {
+    pub(crate) fn code_of(&self, frame: &RawFrame) -> Option<&CodeInfo> {
         self.code(self.codes.id(frame.code)?)
     }
 
     /// File and plain name of a frame's function.
-    pub(super) fn function(&self, frame: &RawFrame) -> Option<(&str, &str)> {
+    pub(crate) fn function(&self, frame: &RawFrame) -> Option<(&str, &str)> {
         let info = &self.codes.get(self.codes.id(frame.code)?)?.info;
         Some((&info.file, info.qualname.rsplit('.').next()?))
     }

@@ -13,9 +13,9 @@
 //! is missing on purpose: the holder of the GIL of a subinterpreter with its own (3.12+); its
 //! threads and their stacks are listed, and its futexes are known.
 
-use super::layout::{object, Layout, ABSENT, STATE_HEAD};
-use super::types::{PyThread, Subject, Torn};
-use super::words::{int_at, read_each, word_at};
+use crate::python_stacks::layout::words::{int_at, read_each, word_at};
+use crate::python_stacks::layout::{object, Layout, ABSENT, STATE_HEAD};
+use crate::python_stacks::types::{PyThread, Subject, Torn};
 use sys::mem::{Extent, Reader};
 
 const MAX_THREADS: usize = 16 * 1024;
@@ -29,7 +29,7 @@ const WINDOW: usize = 64;
 
 /// The GIL's state at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gil {
+pub(crate) struct Gil {
     pub holder: usize,
     pub locked: bool,
     pub switches: usize,
@@ -58,7 +58,7 @@ impl Gil {
 }
 
 /// Where the lists and GILs are.
-pub(super) struct Threads {
+pub(crate) struct Threads {
     /// The process's number, and its main thread's.
     pid: u32,
     runtime: usize,

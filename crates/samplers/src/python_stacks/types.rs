@@ -41,7 +41,7 @@ impl Subject {
     }
 
     /// Whether the kernel knows a thread of this number in it.
-    pub(super) fn has(&self, tid: u32) -> bool {
+    pub(crate) fn has(&self, tid: u32) -> bool {
         match self {
             Subject::Own => std::path::Path::new(&format!("/proc/self/task/{tid}")).exists(),
             Subject::Other { threads, .. } => threads.contains(&tid),
