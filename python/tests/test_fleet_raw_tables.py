@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -103,6 +104,15 @@ def test_a_killed_process_leaves_its_folder_to_the_next_one(tmp_path: Path, monk
     first.close()
     second.close()
     assert [path.name for path in tmp_path.iterdir()] == [f"{temporary.PREFIX}other"]
+
+
+def test_a_full_disk_is_named_with_the_folder_that_is_on_it(folder: Path) -> None:
+    with Fleet(folder, jobs=1) as fleet, contextlib.closing(spilled.Spill()) as spill:
+        listed = [spooling.Captured(children.File(folder / row["uri"], row["uri"], row["bytes"]), (row["capture_id"], "", "", ""))
+                  for row in dicts(fleet.sql("select * from captures"))]
+        spill._path("waits").symlink_to("/dev/full")
+        with pytest.raises(OSError, match=f"{spill.folder.path}: .*No space left on device.*TMPDIR=DIR"):
+            spill.add(["waits"], listed, jobs=1)
 
 
 def test_captures_that_are_not_here_are_counted(folder: Path) -> None:

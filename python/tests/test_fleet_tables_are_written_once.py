@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("ibis")
 
 import pyarrow.parquet as pq  # noqa: E402
-from dashcam._fleet.tables import indexing, store  # noqa: E402
+from dashcam._fleet import command  # noqa: E402
+from dashcam._fleet.tables import cache, indexing, store  # noqa: E402
 from fleets import Cause, Drawn  # noqa: E402
 from test_fleet_rows_of_a_capture import golden  # noqa: E402
 
@@ -105,6 +108,38 @@ def test_captures_are_asked_about_without_an_index_and_only_while_they_are_there
     (folder / "a.dashcam").unlink()
     answer = dashcam.fleet(folder).why()
     assert (answer.totals["captures"], answer.totals["refused"]) == (2, 1)
+
+
+def test_of_a_file_that_was_replaced_what_is_there_now_is_asked_about(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert dashcam.fleet(folder).why().totals["captures"] == 3
+    (folder / "a.dashcam").write_bytes(golden("downstream-wait-http", host="h7"))
+    (folder / "junk.dashcam").write_bytes(b"more junk")
+    answer = dashcam.fleet(folder)
+    assert (answer.why().totals["captures"], answer.why().totals["refused"]) == (3, 1)
+    assert answer.sql("select host from captures where uri = 'a.dashcam'").fetchall() == [("h7",)]
+
+
+def test_a_full_disk_is_named_with_the_folder_that_is_on_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = tempfile.mkstemp
+
+    def full(**options: Any) -> tuple[int, str]:
+        handle, name = made(**options)
+        os.close(handle)
+        return os.open("/dev/full", os.O_WRONLY), name
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    assert command.main(["index", str(folder), "--out", str(tmp_path / "out"), "--jobs", "1"]) == command.UNREADABLE
+    wanted = f"fleet: {tmp_path / 'out'}: No space left on device; wanted room for tables there"
+    assert wanted in capsys.readouterr().err
+    assert command.main(["why", str(folder), "--jobs", "1"]) == command.UNREADABLE
+    assert f"fleet: {cache.folder(folder, False)}: No space left on device" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.parquet")) + list(tmp_path.rglob("*.tmp"))
 
 
 def test_tables_among_the_captures_are_brought_up_to_date_and_remember(folder: Path) -> None:

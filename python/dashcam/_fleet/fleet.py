@@ -77,9 +77,7 @@ class Fleet:
     def _stored(self, span: questions.Span) -> questions.Chosen:
         found = {name: self._engine.stored(name) for name in NAMES}
         if self._source.live is not None:
-            live = self._engine.stored("live")
-            for name in ("captures", "rollups", "refused"):
-                found[name] = found[name].semi_join(live, "uri")
+            found.update(_of_files(found, self._engine.stored("live")))
         for name in ("captures", *questions.OF_CAPTURES):
             found[name] = questions.spanned(found[name], span)
         found["rollups"] = questions.counted(found["rollups"], span)
@@ -215,6 +213,15 @@ class Fleet:
 
     def __repr__(self) -> str:
         return f"<dashcam fleet {self.uri!r}>"
+
+
+def _of_files(stored: Mapping[str, ir.Table], live: ir.Table) -> dict[str, ir.Table]:
+    """What the tables have of these files. Of a file that was replaced, what is there now; a log grows,
+    and its lines remain."""
+    logs = live.filter(live.bytes.isnull())
+    captured, refused = (stored[name].semi_join(live, ["uri", "bytes"]) for name in ("captures", "refused"))
+    return {"captures": captured, "refused": refused.union(stored["refused"].semi_join(logs, "uri")),
+            "rollups": stored["rollups"].semi_join(logs, "uri")}
 
 
 def time(given: str | datetime.datetime | None, now: datetime.datetime, what: str) -> datetime.datetime | None:

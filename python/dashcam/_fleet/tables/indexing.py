@@ -6,7 +6,8 @@ new lines are added. A source may be a folder of captures,
 or tables that were written before. Captures are asked about without a separate step: `opened`
 indexes them into `SOURCE/fleet-tables` if that is there, else into the user's cache.
 
-What it promises: incremental; a job that was killed goes on where it was. Refused files are rows.
+What it promises: incremental; a job that was killed goes on where it was. Refused files are rows. In
+the user's cache what a file of the same name was before remains, but is not asked about.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class Source(NamedTuple):
     tables: places.Place
     captures: Path | None
     """Folder that `uri` is relative to; None: the captures are somewhere else."""
-    live: set[str] | None
-    """Files to ask about; None: all that are in the tables."""
+    live: set[tuple[str, int | None]] | None
+    """Name and size of the files to ask about; a log of request counts, which grows, has no size. None:
+    all that are in the tables."""
     notes: list[str]
     """What the answers lack."""
     use: cache.Use | None = None
@@ -65,9 +67,18 @@ def index(
 ) -> Counts:
     """Adds the captures below `source` to the tables in `out`. `again`: also those that are there,
     judged by other rules. Raises CaptureError for a source that cannot be read."""
+    return _index(source, out, jobs=jobs, limits=limits, native_names=native_names, again=again, report=report)[0]
+
+
+def _index(
+    source: Path, out: Path, *, jobs: int | None = None, limits: children.Limits | None = None,
+    native_names: bool = False, again: bool = False, report: Report | None = None,
+) -> tuple[Counts, set[tuple[str, int]]]:
+    """As `index`; also name and size of the captures as they are in the tables now."""
     files = list(captures(source))
     seen = set() if again else store.known(out)
     new = [file for file in files if (file.uri, file.bytes) not in seen]
+    listed = {(file.uri, file.bytes) for file in files}
     refused = written = done = 0
     judged = children.judge(new, jobs=jobs, limits=limits, native_names=native_names)
     while batch := list(islice(judged, BATCH)):
@@ -76,11 +87,13 @@ def index(
             for name, rows in one.rows.items():
                 tables.setdefault(name, []).append(rows)
         written += store.write(out, {name: pa.concat_tables(parts) for name, parts in tables.items()})
+        # A file may have grown since it was listed.
+        listed.update(*(store.names(rows) for name in store.OF_FILES for rows in tables.get(name, [])))
         refused += len(tables.get(schema.REFUSED.name, []))
         done += len(batch)
         if report:
             report(done, len(new))
-    return Counts(len(files), len(files) - len(new), len(new) - refused, refused, written + count(source, out))
+    return Counts(len(files), len(files) - len(new), len(new) - refused, refused, written + count(source, out)), listed
 
 
 def count(source: Path, out: Path) -> int:
@@ -151,18 +164,17 @@ def opened(given: str | os.PathLike[str], *, native_names: bool = False, **optio
             new = sum((file.uri, file.bytes) not in seen for file in captures(source))
             notes = [f"{inside} cannot be written: {new} captures are not in it"] if new else []
         return Source(inside, source, None, notes)
-    found = {file.uri for file in captures(source)}
-    found.update(name for file in logs(source) for name in both_names(file.uri))
-    if not found:
+    counted = {name for file in logs(source) for name in both_names(file.uri)}
+    if not counted and next(captures(source), None) is None:
         raise CaptureError(f"no capture (*{ENDING}) and no counts of requests (*{LOGS[0]}) below {source}, and no tables of a fleet in it")
     tables = cache.folder(source, native_names)
     use = cache.used(tables)
     if _was_emptied(source, tables):
         for inside in tables.iterdir():
             shutil.rmtree(inside)
-    counts = index(source, tables, native_names=native_names, **options)
+    counts, judged = _index(source, tables, native_names=native_names, **options)
     removed = cache.bound() if counts.written else cache.Removed(0, 0)
-    return Source(tables, source, found, [str(removed)] if removed.folders else [], use)
+    return Source(tables, source, {*judged, *((name, None) for name in counted)}, [str(removed)] if removed.folders else [], use)
 
 
 def _was_emptied(source: Path, tables: Path) -> bool:
@@ -184,6 +196,7 @@ def _raise(error: OSError) -> None:
     raise CaptureError(str(error)) from None
 
 
-def live_rows(uris: Iterable[str]) -> pa.Table:
-    """The names of files as a table."""
-    return pa.table({"uri": pa.array(sorted(uris), pa.string())})
+def live_rows(files: Iterable[tuple[str, int | None]]) -> pa.Table:
+    """Names and sizes of files as a table."""
+    listed = list(files)
+    return pa.table({"uri": pa.array([uri for uri, _ in listed], pa.string()), "bytes": pa.array([size for _, size in listed], pa.int64())})

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dashcam._fleet.rows import spooling, temporary
+from dashcam._fleet.tables import store
 from dashcam._fleet.tables.engine import Refusal
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # A row group is written when it has so much. Captures have some hundred rows of 100 bytes each.
 GROUP_BYTES = 16 << 20
+REMEDY = "TMPDIR=DIR makes the folder elsewhere"
 # Captures between two reports.
 REPORT = 2000
 
@@ -79,7 +81,9 @@ class _File(contextlib.AbstractContextManager["_File"]):
         import pyarrow.parquet as pq
 
         self.schema = spooling.arrow(table)
-        self.writer = pq.ParquetWriter(str(path), self.schema, compression="zstd")
+        self.folder = path.parent
+        with store.naming(self.folder, REMEDY):
+            self.writer = pq.ParquetWriter(str(path), self.schema, compression="zstd")
         self.pending: list[pa.RecordBatch] = []
         self.bytes = 0
 
@@ -88,11 +92,13 @@ class _File(contextlib.AbstractContextManager["_File"]):
         self.pending.append(batch)
         self.bytes += batch.nbytes
         if self.bytes >= GROUP_BYTES:
-            self._write()
+            with store.naming(self.folder, REMEDY):
+                self._write()
 
     def __exit__(self, *exc: object) -> None:
-        self._write()
-        self.writer.close()
+        with store.naming(self.folder, REMEDY):
+            self._write()
+            self.writer.close()
 
     def _write(self) -> None:
         if self.pending:

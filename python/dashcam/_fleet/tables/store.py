@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 GROUP_ROWS = 128 * 1024
 # Columns that tell rows of one key apart: judged by other rules, or the same capture in two files.
 APART = ("rules_version", "uri")
+# The tables that have a row for each file.
+OF_FILES = (schema.CAPTURES.name, schema.REFUSED.name)
 # The end of a file's name while it is written.
 UNFINISHED = ".tmp"
 # A file that has no name for so long has no writer any more.
@@ -116,11 +118,12 @@ def listed(folder: Path, name: str) -> list[str]:
 
 def known(folder: Path) -> set[tuple[str, int]]:
     """Name and size of the files that are in the tables already."""
-    found: set[tuple[str, int]] = set()
-    for name in (schema.CAPTURES.name, schema.REFUSED.name):
-        listed = read(folder, name).to_table(columns=["uri", "bytes"])
-        found.update(zip(listed["uri"].to_pylist(), listed["bytes"].to_pylist()))
-    return found
+    return set().union(*(names(read(folder, name).to_table(columns=["uri", "bytes"])) for name in OF_FILES))
+
+
+def names(rows: pa.Table) -> set[tuple[str, int]]:
+    """Name and size of the files that these rows are of."""
+    return set(zip(rows["uri"].to_pylist(), rows["bytes"].to_pylist()))
 
 
 def counted(folder: Path) -> set[tuple[str, int]]:
@@ -188,7 +191,7 @@ def put(place: places.Place, name: str, data: bytes) -> bool:
     tidy(folder)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=UNFINISHED)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with naming(place, "`dashcam fleet index SRC --out DIR` writes tables elsewhere"), os.fdopen(handle, "wb") as file:
             file.write(data)
             # A temporary file is private; the tables are as readable as other files of the user.
             os.fchmod(file.fileno(), 0o666 & ~_umask())
@@ -200,6 +203,15 @@ def put(place: places.Place, name: str, data: bytes) -> bool:
     finally:
         os.unlink(temporary)
     return True
+
+
+@contextlib.contextmanager
+def naming(folder: Path, remedy: str) -> Iterator[None]:
+    """Errors of writing an open file, which name none, name this folder: a full disk, above all."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{folder}: {error.strerror or error}; wanted room for tables there; {remedy}") from None
 
 
 def tidy(folder: Path) -> None:
