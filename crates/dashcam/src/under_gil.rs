@@ -8,6 +8,7 @@
 //! while nothing is recorded. The cost of a turn is paid from the sampler's budget: an expensive
 //! one makes the pause longer. The source `stacks` says how stacks were read, and why.
 
+use format::source::SourceState;
 use std::time::Duration;
 
 use recorder::Recorder;
@@ -91,8 +92,8 @@ impl Round {
         let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(self.began_ns);
         if under_gil.pay(cost_ns) {
             let why = under_gil.refused().flatten().unwrap_or_default();
-            let state = format!("on: under the GIL, up to 10 times a second, since {why}");
-            self.parts.recording.set_source("stacks", state);
+            let how = format!("under the GIL, up to 10 times a second, since {why}");
+            self.parts.recording.set_source("stacks", SourceState::Partly(how));
             self.parts.recording.store_settings();
         }
         pause_after(cost_ns, self.parts.recording.budget_percent())

@@ -2,7 +2,7 @@
 //! what is an estimate. One line each; every format writes them where it allows comments.
 
 use analysis::states::Threads;
-use capture::read::SourceState;
+use format::source::SourceState;
 
 /// The lines.
 pub fn of(threads: &Threads<'_>) -> Vec<String> {

@@ -22,6 +22,7 @@ pub mod record;
 pub mod region;
 pub mod sample;
 pub mod schema;
+pub mod source;
 pub mod suspension;
 pub mod symbols;
 pub mod trace;

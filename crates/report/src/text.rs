@@ -6,9 +6,10 @@ use std::fmt::Write;
 use analysis::frames::Place;
 use analysis::readable::{counted, ms_text, ns_text, plain, rhythm, thousands};
 use analysis::thresholds;
-use capture::read::{Capture, MetricRow, SavedFor, SourceState, Text};
+use capture::read::{Capture, MetricRow, SavedFor, Text};
 use diagnosis::{Cause, Confidence, Diagnosis, Finding, Suspect};
 use format::metric::Numbers;
+use format::source::SourceState;
 
 use crate::{metric_series, source_line};
 

@@ -1,5 +1,6 @@
 //! The real world: clocks, /proc and perf events of this process, by crate `sys`.
 
+use format::source::SourceState;
 use std::io;
 
 use recorder::Recorder;
@@ -191,7 +192,7 @@ impl<S: Sink> Sink for Kernel<S> {
         self.sink.recorder()
     }
 
-    fn set_source(&self, name: &str, state: String) {
+    fn set_source(&self, name: &str, state: SourceState) {
         self.sink.set_source(name, state);
     }
 
@@ -222,7 +223,7 @@ pub(crate) mod tests {
             unreachable!("what is only read needs no recorder")
         }
 
-        fn set_source(&self, _name: &str, _state: String) {}
+        fn set_source(&self, _name: &str, _state: SourceState) {}
 
         fn store_sources(&self) {}
 

@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use format::region::losses;
+use format::source::SourceState;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::python_stacks::{PyThread, PythonStacks};
@@ -113,10 +114,10 @@ impl<W: World> Sampler<W> {
         let now = world.now_ns();
         let own = vec![tid];
         let native = Native::new(world.recorder(), settings.stacks);
-        world.set_source("native_stacks", native.state().to_owned());
+        world.set_source("native_stacks", native.state().owned());
         world.set_source("running_stacks", native.running_state());
         let switching = Switching::new(&world, settings, &own);
-        world.set_source("threads", "on".to_owned());
+        world.set_source("threads", SourceState::On);
         let pulse = Pulse::new(&world, tid);
         Sampler {
             settings,

@@ -16,5 +16,5 @@ pub struct Settings {
     pub stacks: bool,
 }
 
-/// The state of a source that the settings turn off.
-pub const TURNED_OFF: &str = "off: turned off by settings";
+/// Why a source is off that the settings turn off.
+pub const TURNED_OFF: &str = "turned off by settings";

@@ -9,6 +9,7 @@
 //! memory of interpreters and native stacks are read by crate `samplers`, which has tests of its
 //! own; a simulated world has neither.
 
+use format::source::SourceState;
 use std::io;
 
 use recorder::{OpenRequest, Recorder};
@@ -122,8 +123,8 @@ pub trait Sink {
     fn append(&self, record: &[u64], now_ns: u64);
     /// The recorder, for its tables, loss counters, limits and open requests.
     fn recorder(&self) -> &'static Recorder;
-    /// Says how a source is: `on`, `off: why`, `on; missing: what`.
-    fn set_source(&self, name: &str, state: String);
+    /// Says how a source is.
+    fn set_source(&self, name: &str, state: SourceState);
     /// States have changed that a recovered capture needs.
     fn store_sources(&self);
     /// Takes what is slow to drop.

@@ -20,7 +20,7 @@ def until(condition, what):
         time.sleep(0.01)
 
 def source(): return dashcam.status()["sources"].get("stacks", "")
-def is_on(): return source().startswith("on: under the GIL, up to 10 times a second, since cannot read")
+def is_on(): return source().startswith("on; under the GIL, up to 10 times a second, since cannot read")
 """
 
 

@@ -1,37 +1,8 @@
 //! The META chunk: what the recorder wrote about itself and this capture.
 
 use format::ids;
+use format::source::SourceState;
 use serde_json::Value;
-
-/// How a source was while the capture was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceState<'a> {
-    /// It was on.
-    On,
-    /// It was on, but for what is said here.
-    Partly(&'a str),
-    /// It was off, for this reason; without one "".
-    Off(&'a str),
-}
-
-impl SourceState<'_> {
-    /// Reads what the recorder wrote: `on`, `on; what is missing`, `on: how`, `off: why`.
-    fn parse(state: &str) -> SourceState<'_> {
-        let (word, rest) = state.split_at(state.find([';', ':']).unwrap_or(state.len()));
-        let rest = rest.get(1..).unwrap_or_default().trim_start();
-        match (word, rest) {
-            ("on", "") => SourceState::On,
-            ("on", rest) => SourceState::Partly(rest),
-            ("off", why) => SourceState::Off(why),
-            _ => SourceState::Off(state),
-        }
-    }
-
-    /// Whether it was on, also in part.
-    pub fn is_on(self) -> bool {
-        !matches!(self, SourceState::Off(_))
-    }
-}
 
 /// What made the recorder save a capture, as far as readers report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +94,7 @@ impl Meta {
     }
 
     /// Each source with its state, and that as it was written.
-    pub fn source_states(&self) -> impl Iterator<Item = (&str, SourceState<'_>, &str)> {
+    pub fn source_states(&self) -> impl Iterator<Item = (&str, SourceState<&str>, &str)> {
         self.sources.iter().map(|(name, text)| (name.as_str(), SourceState::parse(text), &**text))
     }
 

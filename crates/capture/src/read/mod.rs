@@ -32,7 +32,7 @@ mod trace;
 
 pub use capture::{Capture, Frame, Part, Wanted, MODULE_BODY};
 pub use error::ReadError;
-pub use meta::{Meta, SavedFor, SourceState};
+pub use meta::{Meta, SavedFor};
 pub use observed::Choose;
 pub use parts::Parts;
 pub use quick::{QuickMap, QuickSet};

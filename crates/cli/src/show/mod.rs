@@ -11,6 +11,7 @@ pub(crate) mod metrics;
 pub(crate) mod request;
 pub(crate) mod tree;
 
+use format::source::SourceState;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use analysis::readable::{ms_text, thousands};
 use analysis::words::is_own_thread;
-use capture::read::{Capture, RequestRow, SourceState, SpanRow, Traces};
+use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use serde_json::Value;
 use tables::summary::{request_ms, Summary};
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use format::own_span;
 use format::record::{header, Kind};
 use format::region::losses;
+use format::source::SourceState;
 use recorder::Ended;
 
 use crate::running::running;
@@ -44,7 +45,7 @@ pub fn when(predicate: impl Fn(&Ended<'_>) -> Result<bool, String> + Send + Sync
         }
     })));
     if let Some(parts) = running() {
-        parts.recording.set_source("when", "on".to_owned());
+        parts.recording.set_source("when", SourceState::On);
     }
 }
 
@@ -71,7 +72,8 @@ fn failed(failures: &AtomicU32, why: &str) -> bool {
     let Some(parts) = running() else { return false };
     parts.recording.recorder.region().lose(losses::PREDICATE_FAILED, 1);
     if count == MOST_FAILURES {
-        let state = format!("off: failed {MOST_FAILURES} times, the last time: {why}");
+        let why = format!("failed {MOST_FAILURES} times, the last time: {why}");
+        let state = SourceState::Off(why);
         say(&format!("when: {state}"));
         parts.recording.set_source("when", state);
     }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use format::json::Object;
 use format::region::{losses, word};
+use format::source::SourceState;
 use ring::Place;
 use sys::local::{self, Listener, Waiting};
 use sys::ours::Fd;
@@ -57,8 +58,8 @@ pub(crate) fn open(recording: &Recording) -> Option<Arc<Listener>> {
         }),
     };
     let (state, listener) = match opened {
-        Ok(listener) => ("on".to_owned(), Some(Arc::new(listener))),
-        Err(why) => (format!("off: {why}"), None),
+        Ok(listener) => (SourceState::On, Some(Arc::new(listener))),
+        Err(why) => (SourceState::off(why), None),
     };
     recording.set_source("control", state);
     listener
@@ -290,7 +291,8 @@ impl Client {
 fn stop_apart(asked: &Asked) {
     let stop = asked.stop;
     if let Err(error) = sys::thread::spawn_quiet("dashcam-stop", stop) {
-        asked.recording.set_source("control", format!("on; could not stop: {error}"));
+        let state = SourceState::partly(format_args!("could not stop: {error}"));
+        asked.recording.set_source("control", state);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use format::json::Object;
+use format::source::SourceState;
 use openmetrics::{Address, Endpoint, Exemplar, RequestTimes};
 use recorder::{Recorder, LATENCY_BOUNDS_NS};
 use settings::Config;
@@ -27,10 +28,11 @@ pub(crate) fn endpoint(
 
 /// Source `openmetrics`; on stderr too when it is off, once for each reason.
 fn set_state(recording: &Recording, state: &str) {
-    if state != "on" {
-        say(&format!("openmetrics: {}", state.trim_start_matches("off: ")));
+    let state = SourceState::parse(state);
+    if let SourceState::Off(why) = state {
+        say(&format!("openmetrics: {why}"));
     }
-    recording.set_source("openmetrics", state.to_owned());
+    recording.set_source("openmetrics", state.owned());
 }
 
 /// The life of the thread that answers.

@@ -20,6 +20,7 @@ use format::json::Object;
 use format::metric::{encode, Numbers};
 use format::record::{self, Builder, MAX_WORDS};
 use format::region::losses;
+use format::source::SourceState;
 use sys::cell::StaticRef;
 
 use crate::exports::otlp;
@@ -208,7 +209,8 @@ impl Windows {
             let call = |sink: &mut Sink| catch_unwind(AssertUnwindSafe(|| sink(window)));
             if place.as_mut().is_some_and(|sink| call(sink).is_err()) {
                 *place = None;
-                self.recording.set_source("metrics_sink", "off: it ended by a panic".to_owned());
+                let state = SourceState::off("it ended by a panic");
+                self.recording.set_source("metrics_sink", state);
                 say("a sink of metrics ended by a panic; it gets no more windows");
             }
         }

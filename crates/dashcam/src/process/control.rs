@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use format::region::losses;
+use format::source::SourceState;
 use recorder::Recorder;
 use ring::{Place, Region};
 use settings::{check_all, load, Config, Loaded};
@@ -190,7 +191,7 @@ fn make(
         // The parent of this forked child had been turned off.
         recorder::pause();
     }
-    let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
+    let state = apart.map_or_else(SourceState::off, |()| SourceState::On);
     recording.set_source("own_descriptors", state);
     let socket = Mutex::new(remote::open(&recording));
     let parts: &'static Running = Box::leak(Box::new(Running {

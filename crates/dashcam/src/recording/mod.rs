@@ -17,6 +17,7 @@ pub(crate) mod sources;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use format::region::losses;
+use format::source::SourceState;
 use recorder::Recorder;
 use sampler::Figures;
 use settings::{AtExit, Config, KNOBS};
@@ -31,7 +32,7 @@ use crate::settings::judge::{judge_by, judge_errors};
 use crate::settings::live::Live;
 
 /// What is said when an allocation of ours was refused.
-pub(crate) const RAN_OUT: &str = "off: memory ran out; recording has ended";
+pub(crate) const RAN_OUT: &str = "memory ran out; recording has ended";
 
 /// What runs.
 pub(crate) struct Recording {
@@ -82,8 +83,8 @@ impl Recording {
     }
 
     /// Says how a source is.
-    pub(crate) fn set_source(&self, name: &str, state: String) {
-        self.sources.set(name, state);
+    pub(crate) fn set_source(&self, name: &str, state: SourceState) {
+        self.sources.set(name, state.to_string());
     }
 
     /// Whether it is to stop.

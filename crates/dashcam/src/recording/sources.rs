@@ -1,4 +1,4 @@
-//! The sources of what is recorded, and the state of each: `on`, `off: why`, `on; missing: what`.
+//! The sources of what is recorded, and the state of each as text (`format::source`).
 
 use std::sync::Mutex;
 

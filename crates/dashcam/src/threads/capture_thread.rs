@@ -9,6 +9,7 @@ use std::time::Duration;
 use format::own_span;
 use format::record::{flag, header, Kind};
 use format::region::losses;
+use format::source::SourceState;
 use format::trace::Trace;
 use recorder::{Fate, Recorder};
 
@@ -95,7 +96,7 @@ pub(crate) fn run(parts: CaptureThread) {
         windows.take();
         number += 1;
         let result = match sys::reserve::ran_out() {
-            true => Err(RAN_OUT.to_owned()),
+            true => Err(SourceState::Off(RAN_OUT).to_string()),
             false => save(&recording, &queue, &alarms, &job, number),
         };
         note(&recording, &queue, &result);

@@ -1,6 +1,7 @@
 //! The interpreter in this process: how its stacks are read, or why not (source `stacks`). Stacks
 //! that cannot be read may still be handed in by the interpreter itself: `under_gil`.
 
+use format::source::SourceState;
 use sampler::under_gil::UnderGil;
 use sampler::TURNED_OFF;
 use samplers::python_stacks::{own_memory, PythonStacks, RuntimeInfo};
@@ -21,7 +22,7 @@ pub(crate) fn attach(recording: &Recording, under_gil: &UnderGil) -> Option<Pyth
     if none || !recording.config().stacks {
         under_gil.decide(None);
         if !none {
-            recording.set_source("stacks", TURNED_OFF.to_owned());
+            recording.set_source("stacks", SourceState::off(TURNED_OFF));
         }
         return None;
     }
@@ -30,7 +31,7 @@ pub(crate) fn attach(recording: &Recording, under_gil: &UnderGil) -> Option<Pyth
         None => Err(recording.runtime.no_stacks.clone()),
     };
     // A binding that can sample otherwise says so when it does.
-    let state = read.as_ref().map_or_else(|why| format!("off: {why}"), |_| "on".to_owned());
+    let state = read.as_ref().map_or_else(SourceState::off, |_| SourceState::On);
     recording.set_source("stacks", state);
     if let (Err(_), Some(info)) = (&read, recording.runtime.python) {
         own_memory(info.runtime).into_iter().for_each(|own| under_gil.set_own_memory(own));

@@ -5,6 +5,7 @@ pub(crate) mod capture_thread;
 pub(crate) mod interpreter;
 pub(crate) mod sampler_thread;
 
+use format::source::SourceState;
 use std::io;
 use std::sync::Arc;
 
@@ -118,14 +119,15 @@ fn spawn(
     sys::thread::spawn_quiet(name, move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         if let Err(why) = ended {
-            own.set_source(name, format!("off: ended by {}", internal_error(&*why)));
+            let why = internal_error(&*why);
+            own.set_source(name, SourceState::off(format_args!("ended by {why}")));
         }
     })
 }
 
 /// A thread could not be had. The rest still records, and nothing waits for it.
 fn lost(parts: &Running, name: &str, why: &str) {
-    let state = format!("off: {why}");
+    let state = SourceState::off(why);
     parts.recording.set_source(name, state.clone());
     match name {
         capture_thread::NAME => parts.queue.is_unattended(format!("without {name}: {why}")),

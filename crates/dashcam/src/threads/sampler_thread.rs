@@ -7,6 +7,7 @@
 //! What it promises: while nothing is recorded switches are still drained, and captures that were
 //! asked for are made.
 
+use format::source::SourceState;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub(crate) fn announce(recording: &Recording) {
         ("vitals", true),
         ("wakers", config.switches),
     ] {
-        let state = if wanted { "off: the sampler has not begun" } else { TURNED_OFF };
-        recording.set_source(name, state.to_owned());
+        let why = if wanted { "the sampler has not begun" } else { TURNED_OFF };
+        recording.set_source(name, SourceState::off(why));
     }
 }
 
@@ -62,7 +63,7 @@ impl Sink for Records {
         self.recording.recorder
     }
 
-    fn set_source(&self, name: &str, state: String) {
+    fn set_source(&self, name: &str, state: SourceState) {
         self.recording.set_source(name, state);
     }
 
@@ -101,7 +102,8 @@ pub(crate) fn run(
     let world = match Kernel::new(records) {
         Ok(world) => world,
         Err(error) => {
-            recording.set_source("stacks", format!("off: cannot read own memory: {error}"));
+            let why = format!("cannot read own memory: {error}");
+            recording.set_source("stacks", SourceState::Off(why));
             return;
         }
     };
@@ -138,7 +140,7 @@ impl<W: World> Passes<'_, W> {
         while !self.recording.stopping() {
             if sys::reserve::ran_out() {
                 recorder::pause();
-                self.recording.set_source("memory", RAN_OUT.to_owned());
+                self.recording.set_source("memory", SourceState::off(RAN_OUT));
                 break;
             }
             self.follow_clock();
@@ -244,10 +246,10 @@ impl<W: World> Passes<'_, W> {
         self.recording.set_source(
             "fast_clock",
             match state {
-                Following::Counter => "on".to_owned(),
-                Following::NotYet => "off: not measured yet".to_owned(),
+                Following::Counter => SourceState::On,
+                Following::NotYet => SourceState::off("not measured yet"),
                 Following::Kernel(why) => {
-                    format!("off: {why}; times are exact, reading them is slower")
+                    SourceState::off(format_args!("{why}; times are exact, reading them is slower"))
                 }
             },
         );

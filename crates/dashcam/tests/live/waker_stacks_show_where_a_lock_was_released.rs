@@ -135,7 +135,7 @@ fn waker_stacks_show_where_a_lock_was_released() {
     };
     for source in ["wakers", "native_stacks"] {
         if state(source) != "on" {
-            let known = ["off: ", "on; not where they stood: "];
+            let known = ["off: ", "on; without their stacks: "];
             assert!(known.iter().any(|k| state(source).starts_with(k)), "{}", state(source));
             assert!(capture.waker_stacks.is_empty());
             let why = state(source);

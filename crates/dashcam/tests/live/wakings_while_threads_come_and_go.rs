@@ -80,7 +80,7 @@ fn wakings_while_threads_come_and_go() {
     let state = capture.meta.sources.iter().find(|(name, _)| name == "wakers");
     let state = state.expect("the source is told").1.clone();
     if state != "on" {
-        let known = ["off: ", "on; not where they stood: "];
+        let known = ["off: ", "on; without their stacks: "];
         assert!(known.iter().any(|k| state.starts_with(k)), "{state}");
         let _ = writeln!(std::io::stderr(), "SKIPPED wakings while threads come and go: {state}");
         return;

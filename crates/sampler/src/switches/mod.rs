@@ -27,6 +27,7 @@ use crate::policy::drain_pace::Pace;
 use format::off_cpu;
 use format::record::SWITCHES_PAUSED;
 use format::region::{losses, word};
+use format::source::SourceState;
 use samplers::by_tid::ByTid;
 use samplers::switches::{Off, Pairs};
 use sys::perf::SwitchKind;
@@ -279,7 +280,7 @@ impl<R: SwitchRecords> Switching<R> {
             self.pause = Some(Pause { begin_ns: now, counted_ms: 0 });
         }
         self.record_pause(world, now);
-        world.set_source("switches", format!("on; paused {why}"));
+        world.set_source("switches", SourceState::partly(format_args!("paused {why}")));
         world.store_sources();
     }
 
@@ -354,16 +355,16 @@ fn append_off(sink: &impl Sink, off: Off, now: u64) {
 
 fn open<W: Proc + Sink>(world: &W, wanted: bool, own: &[u32]) -> Option<W::Switches> {
     if !wanted {
-        world.set_source("switches", TURNED_OFF.to_owned());
+        world.set_source("switches", SourceState::off(TURNED_OFF));
         return None;
     }
     match world.open_switches(own) {
         Ok(stream) => {
-            world.set_source("switches", "on".to_owned());
+            world.set_source("switches", SourceState::On);
             Some(stream)
         }
         Err(refused) => {
-            world.set_source("switches", format!("off: {refused}"));
+            world.set_source("switches", SourceState::off(refused));
             None
         }
     }

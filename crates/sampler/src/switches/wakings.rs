@@ -17,6 +17,7 @@
 //! diagnosis infers the waker.
 
 use format::region::losses;
+use format::source::SourceState;
 use format::wake::{Wake, Waker};
 use sys::perf::{self, Wakings, MOST_FOLLOWED};
 
@@ -55,9 +56,9 @@ impl Followed {
     pub(crate) fn new(world: &(impl Proc + Sink), on: bool, stacks: bool) -> Followed {
         let found = on.then(|| world.find_wakings());
         let state = match &found {
-            None => "off: as switches".to_owned(),
-            Some(Ok(_)) => "on".to_owned(),
-            Some(Err(refused)) => format!("off: {refused}"),
+            None => SourceState::off("as switches"),
+            Some(Ok(_)) => SourceState::On,
+            Some(Err(refused)) => SourceState::off(refused),
         };
         world.set_source("wakers", state);
         Followed {
@@ -155,7 +156,7 @@ impl Followed {
         let before = world.thread_cpu_ns();
         let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
         if let Err(refused) = stream.follow(wakings, &tids) {
-            world.set_source("wakers", format!("off: {refused}"));
+            world.set_source("wakers", SourceState::off(refused));
             world.store_sources();
             self.list.clear();
             self.stacks.close(self.wakings.as_ref());
@@ -172,7 +173,8 @@ impl Followed {
         let before = world.thread_cpu_ns();
         let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
         if let Some(refused) = self.stacks.follow(wakings, &tids, natives, now) {
-            world.set_source("wakers", format!("on; not where they stood: {refused}"));
+            let state = SourceState::partly(format_args!("without their stacks: {refused}"));
+            world.set_source("wakers", state);
             world.store_sources();
         }
         let cost_ns = world.thread_cpu_ns().saturating_sub(before);

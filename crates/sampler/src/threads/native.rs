@@ -9,6 +9,7 @@ use format::native::Builder;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::code_flag::{GAP_BITS, RUNNING};
 use format::region::losses;
+use format::source::SourceState;
 use format::wait::WaitKind;
 use recorder::Recorder;
 use ring::Class;
@@ -18,6 +19,7 @@ use sys::own_stack::Registers;
 use sys::perf::Seen;
 use sys::task::TaskCall;
 
+use crate::settings::TURNED_OFF;
 use crate::threads::watches::Running;
 use crate::world::{Proc, Sink};
 
@@ -36,7 +38,7 @@ const MOST_SHARED: usize = 256;
 /// half of the tables at most: Python's stacks keep the other half.
 pub(crate) struct Native {
     stacks: Option<NativeStacks>,
-    state: &'static str,
+    state: SourceState<&'static str>,
     frames: Vec<Frame>,
     /// The recorder's id of each site, 0: not asked for yet.
     codes: Vec<u32>,
@@ -70,9 +72,9 @@ impl Native {
             locks: HashMap::new(),
             shared: HashMap::new(),
             state: match &stacks {
-                None => "off: turned off by settings",
-                Some(None) => "off: only stacks of x86-64 are understood",
-                Some(Some(_)) => "on",
+                None => SourceState::Off(TURNED_OFF),
+                Some(None) => SourceState::Off("only stacks of x86-64 are understood"),
+                Some(Some(_)) => SourceState::On,
             },
             stacks: stacks.flatten(),
             frames: Vec::new(),
@@ -85,12 +87,12 @@ impl Native {
     }
 
     /// The source's state, as captures and `status()` report it.
-    pub(crate) fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> SourceState<&'static str> {
         self.state
     }
 
     /// The state of the source of running threads' stacks.
-    pub(crate) fn running_state(&self) -> String {
+    pub(crate) fn running_state(&self) -> SourceState {
         self.running.state()
     }
 

@@ -5,6 +5,7 @@
 //! compute, a second each. A watch that is not asked for is first stopped, then closed. Each costs
 //! locked memory and a descriptor, so there are few; threads that found none are counted.
 
+use format::source::SourceState;
 use sys::perf::{Refused, Seen, Watch};
 
 /// Watches over threads in a slow request's way, at once.
@@ -75,16 +76,16 @@ impl Running {
     pub(crate) fn new(on: bool) -> Running {
         let tried = on.then(|| Watch::open(sys::thread::cached_tid(), PERIOD_NS));
         let off = match tried {
-            None => Some("off: as native_stacks".to_owned()),
-            Some(Err(refused)) => Some(format!("off: {refused}")),
+            None => Some("as native_stacks".to_owned()),
+            Some(Err(refused)) => Some(refused.to_string()),
             Some(Ok(_)) => None,
         };
         Running { watches: Vec::new(), off, stack: Vec::new(), counts: Counts::default() }
     }
 
     /// The source's state, as captures and `status()` report it.
-    pub(crate) fn state(&self) -> String {
-        self.off.clone().unwrap_or_else(|| "on".to_owned())
+    pub(crate) fn state(&self) -> SourceState {
+        self.off.clone().map_or(SourceState::On, SourceState::Off)
     }
 
     /// Asks for the watch over a thread, which is opened if need be. `close`: it is in a slow

@@ -4,6 +4,7 @@
 //! The source is on in any case: some of them are there everywhere. What is missing may change
 //! while the process runs: it opens more descriptors than are asked, it is moved to another cgroup.
 
+use format::source::SourceState;
 use sys::vitals::Missing;
 
 use crate::world::{Sink, VitalSigns};
@@ -32,8 +33,8 @@ impl Lacking {
 
     fn report(&self, sink: &impl Sink) {
         let state = match Missing::line(&self.missing) {
-            nothing if nothing.is_empty() => "on".to_owned(),
-            missing => format!("on; missing: {missing}"),
+            nothing if nothing.is_empty() => SourceState::On,
+            missing => SourceState::partly(format_args!("missing: {missing}")),
         };
         sink.set_source("vitals", state);
     }

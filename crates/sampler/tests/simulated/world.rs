@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use format::record::{decode, Record, Sample};
+use format::source::SourceState;
 use recorder::{Limit, OpenRequest, Recorder};
 use ring::Region;
 use sampler::world::{Clock, Proc, Sink, SwitchRecords, ThreadFiles, VitalSigns};
@@ -460,8 +461,8 @@ impl Sink for &World {
         self.recorder
     }
 
-    fn set_source(&self, name: &str, state: String) {
-        self.state.borrow_mut().sources.insert(name.to_owned(), state);
+    fn set_source(&self, name: &str, state: SourceState) {
+        self.state.borrow_mut().sources.insert(name.to_owned(), state.to_string());
     }
 
     fn store_sources(&self) {}

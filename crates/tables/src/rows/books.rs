@@ -1,9 +1,10 @@
 //! The capture itself, its threads, its sources, and its losses.
 
+use format::source::SourceState;
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::states::Threads;
-use capture::read::{Coverage, SourceState, ThreadRow};
+use capture::read::{Coverage, ThreadRow};
 
 use crate::cell::{always, int, maybe, opt, text, Cell, Kind};
 use crate::table::Rows;

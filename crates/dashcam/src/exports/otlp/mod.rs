@@ -34,6 +34,7 @@ use ::otlp::env::Settings;
 use ::otlp::{Attribute, Resource, Scope};
 use format::json::Object;
 use format::record::Record;
+use format::source::SourceState;
 use recorder::Recorder;
 use sys::cell::StaticRef;
 
@@ -121,9 +122,9 @@ pub(crate) fn start(recording: &Recording) {
     LIVE.set(Some(live));
     if let Err(error) = sys::thread::spawn_quiet("dashcam-otlp", move || guarded(live)) {
         live.over.store(true, Ordering::Release);
-        recording.set_source("otlp", format!("off: no thread: {error}"));
+        recording.set_source("otlp", SourceState::off(format_args!("no thread: {error}")));
     } else {
-        recording.set_source("otlp", "on".to_owned());
+        recording.set_source("otlp", SourceState::On);
     }
 }
 
