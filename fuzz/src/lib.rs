@@ -1,7 +1,7 @@
 //! Inputs for the readers, made from a fuzzer's bytes so that most of them pass the checksums.
 
 use capture::read::Capture;
-use capture::region::DeadRegion;
+use capture::region::BlackBox;
 use capture::write::checksum;
 use format::chunk;
 use format::region::{word, Layout, MAGIC, MIN_BYTES};
@@ -83,7 +83,7 @@ pub fn recover(data: &[u8]) {
     }
     words[word::BYTES] = MIN_BYTES as u64;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let region = DeadRegion::parse(&bytes).expect("magic and size are right");
+    let region = BlackBox::parse(&bytes).expect("magic and size are right");
     let mut file = Vec::new();
     region.write_capture(&mut file).expect("memory");
     read(&file);

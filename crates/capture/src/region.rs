@@ -1,5 +1,5 @@
 //! Reading the black box that a killed process left behind, and making a capture of it; and what a
-//! running one wrote last (`DeadRegion::since`).
+//! running one wrote last (`BlackBox::since`).
 //!
 //! How it works: the region file is what `ring` mapped: every record whose head word was stored is
 //! in it. No process writes to a dead one any more, so a plain copy is consistent; a block with an
@@ -23,15 +23,15 @@ use format::schema::SCHEMA_JSON;
 use crate::read::ReadError;
 use crate::write::CaptureWriter;
 
-/// A region as it was in the file.
-pub struct DeadRegion {
+/// A black box as it was in its file.
+pub struct BlackBox {
     words: Vec<u64>,
     layout: Layout,
 }
 
-impl DeadRegion {
+impl BlackBox {
     /// Checks that `bytes` are a region.
-    pub fn parse(bytes: &[u8]) -> Result<DeadRegion, ReadError> {
+    pub fn parse(bytes: &[u8]) -> Result<BlackBox, ReadError> {
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(8)]).into_owned();
         if bytes.len() < MIN_BYTES || bytes.len() > MAX_BYTES || bytes.len() % 8 != 0 {
             return Err(ReadError::NotABox(start));
@@ -41,7 +41,7 @@ impl DeadRegion {
         if words[word::MAGIC] != MAGIC || words[word::BYTES] != bytes.len() as u64 {
             return Err(ReadError::NotABox(start));
         }
-        Ok(DeadRegion { layout: Layout::of(bytes.len()), words })
+        Ok(BlackBox { layout: Layout::of(bytes.len()), words })
     }
 
     /// What a running process has written since `since_ns`, in at most `blocks_max` blocks, the
@@ -50,7 +50,7 @@ impl DeadRegion {
     /// A block may be taken for new content while it is read; then its generation has changed, and
     /// it is left out. Words that its head counts are not written again, and tables only grow, so
     /// they are read behind the blocks.
-    pub fn since(file: &File, since_ns: u64, blocks_max: usize) -> Result<DeadRegion, ReadError> {
+    pub fn since(file: &File, since_ns: u64, blocks_max: usize) -> Result<BlackBox, ReadError> {
         let mut first = [0; 2];
         read_words(file, 0, &mut first)?;
         let bytes = first[word::BYTES] as usize;
@@ -70,7 +70,7 @@ impl DeadRegion {
             }
         }
         read_words(file, 0, &mut words[..layout.open])?;
-        Ok(DeadRegion { words, layout })
+        Ok(BlackBox { words, layout })
     }
 
     /// Process that recorded here.

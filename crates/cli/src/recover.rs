@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capture::region::DeadRegion;
+use capture::region::BlackBox;
 use format::region::MAX_BYTES;
 use serde_json::{json, Value};
 
@@ -70,7 +70,7 @@ pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
     }
 }
 
-fn open(file: &Path) -> Result<DeadRegion, String> {
+fn open(file: &Path) -> Result<BlackBox, String> {
     let found = fs::metadata(file).map_err(|e| e.to_string())?;
     if !found.is_file() {
         return Err(if found.is_dir() { "is a folder" } else { "is no file" }.to_owned());
@@ -79,10 +79,10 @@ fn open(file: &Path) -> Result<DeadRegion, String> {
         return Err(format!("is {} bytes long, more than any box", found.len()));
     }
     let bytes = fs::read(file).map_err(|e| e.to_string())?;
-    DeadRegion::parse(&bytes).map_err(|e| e.to_string())
+    BlackBox::parse(&bytes).map_err(|e| e.to_string())
 }
 
-fn write(region: &DeadRegion, file: &Path, path: &Path) -> io::Result<u64> {
+fn write(region: &BlackBox, file: &Path, path: &Path) -> io::Result<u64> {
     if output::same(file, path) {
         return Err(io::Error::other("it is the box itself, wanted another name"));
     }

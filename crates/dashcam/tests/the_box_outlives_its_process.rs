@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use capture::read::Capture;
-use capture::region::DeadRegion;
+use capture::region::BlackBox;
 use dashcam::{Runtime, Value};
 
 /// The key of the checked attribute: the second name of a new box is the first one interned.
@@ -120,7 +120,7 @@ fn deaths_lose_nothing_that_was_recorded() {
 /// The capture that `dashcam recover` makes holds what the box holds.
 fn recovered(path: &PathBuf) {
     let bytes = std::fs::read(path).expect("there");
-    let region = DeadRegion::parse(&bytes).expect("a box");
+    let region = BlackBox::parse(&bytes).expect("a box");
     let mut file = Vec::new();
     region.write_capture(&mut file).expect("memory");
     let capture = Capture::parse(&file).expect("a capture");

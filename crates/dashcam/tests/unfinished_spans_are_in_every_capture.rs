@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 
 use capture::read::{Capture, SpanRow};
-use capture::region::DeadRegion;
+use capture::region::BlackBox;
 
 fn open_spans(capture: &Capture) -> Vec<(String, &SpanRow)> {
     let open = capture.spans.iter().filter(|s| s.open);
@@ -54,7 +54,7 @@ fn open_spans_are_recorded_and_ended_ones_are_recorded_once() {
     let path = status[at..].split('"').next().expect("its end");
     let bytes = std::fs::read(Path::new(path)).expect("readable");
     let mut recovered = Vec::new();
-    let dead = DeadRegion::parse(&bytes).expect("a box");
+    let dead = BlackBox::parse(&bytes).expect("a box");
     dead.write_capture(&mut recovered).expect("memory");
     let recovered = Capture::parse(&recovered).expect("whole");
     assert_eq!(names(&recovered), ["outer", "inner", "on another thread"]);

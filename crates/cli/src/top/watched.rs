@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use analysis::frames::Frames;
 use capture::read::{Capture, Wanted};
-use capture::region::DeadRegion;
+use capture::region::BlackBox;
 use serde_json::{json, Value};
 
 use crate::output::columns::{now_ns as epoch_ns, plain};
@@ -143,7 +143,7 @@ impl Watched {
         };
         let now_ns = sys::clock::now_ns();
         let back_ns = if self.refreshed_ns == 0 { FIRST_NS } else { WINDOW_NS };
-        let region = DeadRegion::since(&self.file, now_ns.saturating_sub(back_ns), BLOCKS_MAX);
+        let region = BlackBox::since(&self.file, now_ns.saturating_sub(back_ns), BLOCKS_MAX);
         let mut bytes = Vec::new();
         let written = region.ok().and_then(|region| region.write_capture(&mut bytes).ok());
         let capture = written.and_then(|_| Capture::parse_for(&bytes, Wanted::Causes).ok())?;
