@@ -3,8 +3,9 @@
 //! How it works: the files are those of the folder; reason and verdict are from the lists of
 //! captures beside them (`*.captures.log`), so no capture is read, however many there are.
 //!
-//! What it promises: a file that no list has is shown without them. A line each in a pipe; at a
-//! terminal a file's verdict and reason are on lines of their own, cut at its width.
+//! What it promises: a file that no list has is shown without them. A line each in a pipe, where a
+//! reason is cut; at a terminal a file's verdict and reason are on lines of their own, cut at its
+//! width.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,6 +18,9 @@ use crate::output::columns::{bytes_text, columns, cut, local, plain};
 use crate::output::exit_code::{NOTHING, UNREADABLE};
 use crate::output::terminal;
 use crate::read::{captures_in, no_capture_in};
+
+/// Characters of a reason in a pipe, whose column is as wide as the longest. `--json` has all.
+const REASON_MAX: usize = 40;
 
 /// What the lists have of a file.
 #[derive(Default)]
@@ -99,7 +103,8 @@ fn page(rows: &[Value], width: usize) -> String {
 /// For a pipe.
 fn table(rows: &[Value]) -> String {
     let cells = rows.iter().map(|row| {
-        vec![saved(row), size(row), field(row, "file"), field(row, "reason"), field(row, "verdict")]
+        let reason = cut(&field(row, "reason"), REASON_MAX);
+        vec![saved(row), size(row), field(row, "file"), reason, field(row, "verdict")]
     });
     columns(&["SAVED", "SIZE", "FILE", "REASON", "VERDICT"], cells)
 }
@@ -129,6 +134,17 @@ fn listed(folder: &Path) -> HashMap<String, Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_a_pipe_a_long_reason_is_cut() {
+        let reason = "slow: a request was still running after 300 ms: GET /price/<sku>";
+        let row = json!({"file": "a.dashcam", "bytes": 3, "reason": reason, "verdict": "cpu"});
+        let line = table(&[row]).lines().nth(1).map(str::to_owned).unwrap_or_default();
+        assert!(
+            line.ends_with("  a.dashcam  slow: a request was still running after…  cpu"),
+            "{line}"
+        );
+    }
 
     #[test]
     fn at_a_terminal_no_line_is_longer_than_it() {

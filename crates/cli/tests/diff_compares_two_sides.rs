@@ -161,6 +161,10 @@ fn what_cannot_be_compared_is_an_error_with_a_remedy() {
         assert_eq!((code, text.as_str()), (Some(3), ""), "{a}: {error}");
         assert!(error.contains(wanted), "{a}: {error}");
     }
+    capture(&folder, "cpu_loop", "copy.dashcam");
+    let (code, _, error) = run(&folder, &["diff", "copy.dashcam", "b.dashcam"]);
+    let wanted = "dashcam: copy.dashcam: what it is compared with has all of its requests, too, so";
+    assert!(code == Some(3) && error.contains(wanted), "{error}");
     let (code, _, error) = run(&folder, &["diff", "b.dashcam", "b.dashcam", "--slow", "quick"]);
     assert_eq!(code, Some(2), "{error}");
     let two = ["why", "b.dashcam", "b.dashcam", "--against", "b.dashcam"];

@@ -145,6 +145,11 @@ impl CauseRow<'_> {
         (self.newest.cause, self.newest.place.as_ref().map(Place::in_function))
     }
 
+    /// It differs, and all that hinders a comparison is that it is rare.
+    pub fn is_rare(&self) -> bool {
+        matches!(self.doubt, Some(Doubt::Rare) | None)
+    }
+
     /// The line it was on, if it is another one now.
     pub fn other_line(&self) -> Option<u32> {
         let line = |found: Option<&Found>| found?.place.as_ref().map(|place| place.line);

@@ -50,6 +50,8 @@ pub struct Side {
     pub sources: BTreeMap<String, bool>,
     /// Time that the captures cover, Unix epoch ns.
     pub covers_ns: Option<(u64, u64)>,
+    /// Requests that were read before, in the other side or in another capture.
+    pub read_before: u64,
     /// Requests by name.
     pub names: BTreeMap<String, Name>,
     /// Causes by fingerprint.
@@ -130,6 +132,7 @@ impl Side {
         for request in &requests.slow {
             own.all_ns += requests.excess_ns_of(request) as f64;
             if !seen.is_first(meta, request, true) {
+                self.read_before += u64::from(request.row.times);
                 continue;
             }
             own.ns += requests.excess_ns_of(request) as f64;
@@ -144,7 +147,11 @@ impl Side {
             self.names.entry(plain(name)).or_default().episodes += episodes(intervals).len() as u64;
         }
         let mut seconds: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
-        for request in requests.normal.iter().filter(|r| seen.is_first(meta, r, false)) {
+        for request in &requests.normal {
+            if !seen.is_first(meta, request, false) {
+                self.read_before += u64::from(request.row.times);
+                continue;
+            }
             let sum = self.names.entry(plain(capture.name(request.row.name))).or_default();
             sum.times.add(request.ns(), request.row.times.into());
             sum.normal.add(request.ns(), request.row.times.into());
@@ -377,7 +384,11 @@ fn nothing_in(path: &Path, side: &Side) -> ExitCode {
 pub fn comparable(sides: [&Side; 2]) -> Result<(), ExitCode> {
     for side in sides {
         if side.requests() == 0 {
-            eprintln!("dashcam: {}: no requests in it, so there is nothing to compare", side.path);
+            let why = match side.read_before {
+                0 => "no requests in it",
+                _ => "what it is compared with has all of its requests, too",
+            };
+            eprintln!("dashcam: {}: {why}, so there is nothing to compare", side.path);
             return Err(ExitCode::from(UNREADABLE));
         }
     }

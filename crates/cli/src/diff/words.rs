@@ -12,6 +12,8 @@ use crate::output::columns::{columns, plain, utc};
 
 /// Names of requests listed.
 const NAMES_MAX: usize = 8;
+/// Why most unsure causes are.
+const RARE: &str = ": not enough to compare";
 /// Causes listed.
 const CAUSES_MAX: usize = 10;
 
@@ -158,8 +160,15 @@ fn causes(difference: &Difference<'_>) -> String {
     let mut out = String::new();
     // What moved is in the line of what it became.
     let rows: Vec<_> = difference.causes.iter().filter(|row| row.moved_to.is_none()).collect();
+    let mut is_said = false;
     for row in rows.iter().take(CAUSES_MAX) {
-        out += &format!("  {:7} {}\n", row.kind.text(), described(difference, row));
+        let mut text = described(difference, row);
+        if row.kind == Kind::Unsure && row.is_rare() {
+            // Of several the first says it.
+            text += if is_said { "" } else { RARE };
+            is_said = true;
+        }
+        out += &format!("  {:7} {text}\n", row.kind.text());
     }
     match rows.len().saturating_sub(CAUSES_MAX) {
         0 => out,
@@ -241,12 +250,12 @@ fn unsure(difference: &Difference<'_>, row: &CauseRow<'_>, [a, b]: [&str; 2]) ->
         false => format!(" ({})", bursts.join(", ")),
     };
     let why = match row.doubt {
-        Some(Doubt::Possible) => "its confidence is only possible",
-        Some(Doubt::OtherCulprit) => "the same place waited as long in both, because of others",
-        Some(Doubt::Rare) | None => "not enough to compare",
+        Some(Doubt::Possible) => ": its confidence is only possible",
+        Some(Doubt::OtherCulprit) => ": the same place waited as long in both, because of others",
+        Some(Doubt::Rare) | None => "",
     };
     let slow = counted_text(b, "slow request");
-    format!("{slow} of {all_b} in B against {a} of {all_a} in A{bursts}: {why}")
+    format!("{slow} of {all_b} in B against {a} of {all_a} in A{bursts}{why}")
 }
 
 /// A line for a finding of `why --against`.
@@ -273,7 +282,8 @@ pub fn against(difference: &Difference<'_>, row: &CauseRow<'_>) -> String {
         }
         (_, [None, _]) => {
             let [a_slow, b_slow] = row.sides.map(|f| thousands(f.map_or(0, |f: &Found| f.slow)));
-            format!("not seen in {}; {}", a.path, unsure(difference, row, [&a_slow, &b_slow]))
+            let text = unsure(difference, row, [&a_slow, &b_slow]);
+            format!("not seen in {}; {text}{}", a.path, if row.is_rare() { RARE } else { "" })
         }
     };
     if let Some(line) = row.other_line() {
