@@ -5,9 +5,7 @@ import asyncio
 import ctypes
 import gc
 import random
-import re
 import sys
-import threading
 import time
 
 import probe
@@ -96,22 +94,12 @@ def loops():
 
 
 def changing():
-    """What the reader says of one: chains, frames, torn."""
+    """What the reader counts: chains, frames, torn."""
     global end
     end = time.monotonic() + SECONDS
-    probe.lib.probe_awaits_changing_start(ctypes.c_size_t(probe.asyncio_words()[0]))
-    threads = [threading.Thread(target=part) for part in (collections, loops)]
-    for thread in threads:
-        thread.start()
-    try:
-        asyncio.run(churn())
-    finally:
-        for thread in threads:
-            thread.join()
-        said = probe.text(probe.lib.probe_changing_stop)
-    figures = re.match(r"passes=(\d+) frames=(\d+) holders=(\d+)", said)
-    assert figures, said
-    return [int(figure) for figure in figures.groups()]
+    tasks = ctypes.c_size_t(probe.asyncio_words()[0])
+    return probe.changing(lambda: probe.lib.probe_awaits_changing_start(tasks), (collections, loops),
+                          lambda: asyncio.run(churn()))
 
 
 def main():

@@ -3,6 +3,7 @@
 import _thread
 import ctypes
 import os
+import re
 import sys
 import threading
 import time
@@ -62,6 +63,24 @@ def asyncio_words():
         return table, table
     name = "_scheduled_tasks" if hasattr(_asyncio, "_scheduled_tasks") else "_all_tasks"
     return id(getattr(_asyncio, name).data), id(_asyncio._current_tasks)
+
+
+def changing(begin, parts, run):
+    """What a thread of the reader's counted while `run` ran, beside threads of `parts`: three figures,
+    which `begin` says."""
+    begin()
+    threads = [threading.Thread(target=part) for part in parts]
+    for thread in threads:
+        thread.start()
+    try:
+        run()
+    finally:
+        for thread in threads:
+            thread.join()
+        counted = text(lib.probe_changing_stop)
+    figures = re.match(r"passes=(\d+) frames=(\d+) holders=(\d+)", counted)
+    assert figures, counted
+    return [int(figure) for figure in figures.groups()]
 
 
 def until(condition, what, seconds=20.0):

@@ -5,9 +5,7 @@ number when it begins: a name that is another's shows."""
 import asyncio
 import ctypes
 import gc
-import re
 import sys
-import threading
 import time
 
 import _asyncio
@@ -75,23 +73,12 @@ def collections():
 
 
 def changing():
-    """What the reader says: stacks, tasks, tasks of the changing, torn."""
+    """What the reader counts: stacks, tasks, tasks of the changing."""
     global end
     end = time.monotonic() + SECONDS
-    probe.lib.probe_running_changing_start(
-        ctypes.c_size_t(probe.asyncio_words()[1]), ctypes.c_size_t(id(_asyncio.Task)), number)
-    threads = [threading.Thread(target=part) for part in (loops, collections)]
-    for thread in threads:
-        thread.start()
-    try:
-        asyncio.run(churn())
-    finally:
-        for thread in threads:
-            thread.join()
-        said = probe.text(probe.lib.probe_changing_stop)
-    figures = re.match(r"passes=(\d+) frames=(\d+) holders=(\d+)", said)
-    assert figures, said
-    return [int(figure) for figure in figures.groups()]
+    words = [ctypes.c_size_t(word) for word in (probe.asyncio_words()[1], id(_asyncio.Task))]
+    return probe.changing(lambda: probe.lib.probe_running_changing_start(*words, number), (loops, collections),
+                          lambda: asyncio.run(churn()))
 
 
 def main():

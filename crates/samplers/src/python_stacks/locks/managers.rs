@@ -124,14 +124,7 @@ impl PythonStacks {
 
     /// Whether `generator` is inside of the lock's `with`, or has the lock and will release it.
     fn is_inside(&mut self, generator: usize, lock: usize) -> bool {
-        let mut chain = Chain {
-            task: 0,
-            event_loop: 0,
-            waiter: 0,
-            running: false,
-            is_greenlet: false,
-            frames: Vec::new(),
-        };
+        let mut chain = Chain::default();
         self.links(generator, &mut chain);
         let Some(frame) = chain.frames.first().filter(|_| !chain.running) else { return false };
         let slots = self.live_slots(frame);

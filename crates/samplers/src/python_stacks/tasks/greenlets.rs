@@ -76,11 +76,10 @@ impl PythonStacks {
         let object = self.frame_object(greenlet)?;
         let mut chain = Chain {
             task: greenlet,
-            event_loop: 0,
             waiter: object,
             running: object == 0,
             is_greenlet: true,
-            frames: Vec::new(),
+            ..Chain::default()
         };
         let mut next = match self.layout.has_chunks() && object != 0 {
             true => self.mem.word(object.wrapping_add(self.layout.frame_object_frame)).unwrap_or(0),

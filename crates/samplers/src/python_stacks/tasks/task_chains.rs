@@ -72,9 +72,7 @@ impl PythonStacks {
             task,
             event_loop: word_at(head, FUTURE_LOOP),
             waiter: word_at(head, self.tasks.waiter),
-            running: false,
-            is_greenlet: false,
-            frames: Vec::new(),
+            ..Chain::default()
         };
         let coroutine = word_at(head, self.tasks.coroutine);
         self.links(coroutine, &mut chain);

@@ -36,14 +36,7 @@ fn coroutine(
 }
 
 fn followed(memory: &mut ByHand, first: usize) -> (usize, bool) {
-    let mut chain = Chain {
-        task: 0,
-        event_loop: 0,
-        waiter: 0,
-        running: false,
-        is_greenlet: false,
-        frames: Vec::new(),
-    };
+    let mut chain = Chain::default();
     memory.stacks.links(first, &mut chain);
     assert!(chain.frames.iter().all(|frame| frame.code == CODE), "{:?}", chain.frames);
     (chain.frames.len(), chain.running)
