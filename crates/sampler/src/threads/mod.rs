@@ -5,4 +5,5 @@ pub mod native;
 pub mod poll_sets;
 pub mod task_names;
 pub mod thread_sampler;
+pub mod wait_names;
 pub mod watches;

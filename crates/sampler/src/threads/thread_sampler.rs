@@ -6,11 +6,10 @@ use std::sync::Arc;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
 use format::usage::Usage;
-use format::wait::{HolderSource, WaitKind, CHILD, HELD_BY};
+use format::wait::{HolderSource, WaitKind};
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
-use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
-use sys::fds::{FdInfo, FdKind};
+use sys::calls::{self, Wait};
 use sys::task::{Schedstat, TaskCall};
 
 use crate::policy::tracks::{carry_over, Begun, Reading, Tracks};
@@ -18,6 +17,7 @@ use crate::threads::files::OpenFiles;
 use crate::threads::native::Native;
 use crate::threads::poll_sets::{by_process, Sets};
 use crate::threads::task_names::TaskNames;
+use crate::threads::wait_names::{child, locked_file, receiver, wait_kind};
 use crate::under_gil::UnderGil;
 use crate::world::{Proc, ThreadFiles, World};
 
@@ -406,68 +406,6 @@ fn fingerprint(frames: &[Frame]) -> u64 {
         let mixed = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
         (mixed >> 64) as u64 ^ mixed as u64
     })
-}
-
-/// The path of a file whose lock is waited for, and its holder:
-/// `PATH, held by process 4711 (name)`.
-fn locked_file(call: &TaskCall, fd: i32) -> Option<String> {
-    let path = sys::fds::describe(fd)?.text;
-    let TaskCall::Syscall { nr, .. } = call else { return Some(path) };
-    Some(match sys::file_locks::holder(fd, *nr) {
-        Some(holder) if holder.pid == std::process::id() => format!("{path}{HELD_BY}this process"),
-        Some(holder) if holder.name.is_empty() => {
-            format!("{path}{HELD_BY}process {}", holder.pid)
-        }
-        Some(holder) => format!("{path}{HELD_BY}process {} ({})", holder.pid, holder.name),
-        None => path,
-    })
-}
-
-/// The child that is waited for, by its name: where any will do, the only one of the thread's.
-fn child(call: &TaskCall, tid: u32) -> Option<String> {
-    let only = || match sys::processes::children(tid)[..] {
-        [pid] => Some(pid),
-        _ => None,
-    };
-    let name = sys::processes::name(calls::child_waited_for(call).or_else(only)?);
-    (!name.is_empty()).then(|| format!("{CHILD}{name}"))
-}
-
-/// The target of a send: for UDP and Unix sockets the address in the call, if it has one. Other
-/// sockets ignore an address in the call.
-fn receiver(info: &FdInfo, named: Option<String>) -> String {
-    match (info.kind, named) {
-        (FdKind::UdpSocket, Some(to)) => format!("udp {to}"),
-        (FdKind::UnixSocket, Some(to)) => format!("unix {to}"),
-        _ => info.text.clone(),
-    }
-}
-
-fn wait_kind(wait: &Wait) -> WaitKind {
-    use sys::calls::WaitKind as Seen;
-    match wait.kind {
-        Seen::Sleep => WaitKind::Sleep,
-        Seen::Futex => WaitKind::Futex,
-        Seen::SocketRead => WaitKind::SocketRead,
-        Seen::SocketWrite => WaitKind::SocketWrite,
-        Seen::Connect => WaitKind::Connect,
-        Seen::Accept => WaitKind::Accept,
-        Seen::Poll => WaitKind::Poll,
-        Seen::FileRead => WaitKind::FileRead,
-        Seen::FileWrite => WaitKind::FileWrite,
-        Seen::FileSync => WaitKind::FileSync,
-        Seen::FileOpen => WaitKind::FileOpen,
-        Seen::PipeRead => WaitKind::PipeRead,
-        Seen::PipeWrite => WaitKind::PipeWrite,
-        Seen::TtyWrite => WaitKind::TtyWrite,
-        Seen::FileLock => WaitKind::FileLock,
-        Seen::ChildWait => WaitKind::ChildWait,
-        Seen::Yield => WaitKind::Yield,
-        Seen::Memory => WaitKind::Memory,
-        Seen::Other(RUNNING) => WaitKind::Running,
-        Seen::Other(OUTSIDE_CALL) => WaitKind::Fault,
-        Seen::Other(_) => WaitKind::Other,
-    }
 }
 
 #[cfg(test)]

@@ -19,18 +19,22 @@
 //! frames carry `CodeId(0)` ("?"), and the counters have the number refused. What is missing on
 //! purpose: forgetting. Ids are in recordings that outlive the code.
 
+pub(crate) mod code;
 pub(crate) mod lines;
 pub(crate) mod texts;
+pub(crate) mod word_hasher;
 
-use crate::python_stacks::codes::lines::{Encoding, Row};
+use crate::python_stacks::codes::code::Code;
+use crate::python_stacks::codes::lines::Encoding;
 use crate::python_stacks::codes::texts::Texts;
+use crate::python_stacks::codes::word_hasher::WordHasher;
 use crate::python_stacks::layout::words::{
     int_at, is_too_long, read_bytes, read_each, read_string, word_at,
 };
 use crate::python_stacks::layout::{object, Layout, ABSENT};
 use crate::python_stacks::types::{CodeId, CodeInfo, Counters};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use sys::mem::Reader;
 
 /// The most distinct code objects known at a time.
@@ -62,40 +66,6 @@ struct Known {
     id: CodeId,
     identity: Identity,
     pass: u64,
-}
-
-/// All that is kept about one code object.
-#[derive(PartialEq, Eq)]
-pub(crate) struct Code {
-    pub info: CodeInfo,
-    rows: Vec<Row>,
-    /// Instructions in front of this byte offset are the prologue: the frame is not complete.
-    first_traceable: i64,
-    /// Locals, cells and free variables (3.11+), in front of the value stack.
-    pub locals: usize,
-    pub stack_size: usize,
-    /// The exception table (3.11+), which gives the depth of the live value stack.
-    pub exceptions: Vec<u8>,
-}
-
-impl Code {
-    /// The source line at a byte offset; 0 for none.
-    pub fn line(&self, offset: i64) -> u32 {
-        lines::line_at(&self.rows, offset, self.info.first_line)
-    }
-
-    /// What it counts against `MAX_TABLE_BYTES`.
-    fn bytes(&self) -> usize {
-        self.rows.len() * size_of::<Row>()
-            + self.exceptions.len()
-            + self.info.qualname.len()
-            + self.info.file.len()
-    }
-
-    /// True once the frame's prologue is over; before that CPython itself does not show it.
-    pub fn is_complete(&self, offset: i64) -> bool {
-        offset >= self.first_traceable
-    }
 }
 
 /// The table of code objects.
@@ -379,21 +349,6 @@ impl Codes {
     }
 }
 
-impl Code {
-    fn unknown() -> Code {
-        let info =
-            CodeInfo { qualname: "?".into(), file: String::new(), first_line: 0, releases: false };
-        Code {
-            info,
-            rows: Vec::new(),
-            first_traceable: i64::MIN,
-            locals: 0,
-            stack_size: 0,
-            exceptions: Vec::new(),
-        }
-    }
-}
-
 /// Most names of a code object that are looked through.
 const MAX_NAMES: usize = 128;
 
@@ -443,31 +398,6 @@ fn identity_of(layout: &Layout, code_type: usize, pointer: usize, head: &[u8]) -
         name: word_at(head, name),
         lines: word_at(head, layout.code_lines),
         ..Identity::default()
-    }
-}
-
-/// Addresses are already spread; one multiplication makes the low bits good enough.
-#[derive(Default)]
-pub(crate) struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
     }
 }
 

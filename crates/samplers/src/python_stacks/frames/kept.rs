@@ -25,7 +25,7 @@
 //! room. Such a stack is walked, which costs more and gives the same. What is missing on purpose:
 //! stacks that moved at every try; the previous version is kept.
 
-use crate::python_stacks::codes::WordHasher;
+use crate::python_stacks::codes::word_hasher::WordHasher;
 use crate::python_stacks::frames::frame::{Chunk, Link, RawFrame, CHUNK_HEAD};
 use crate::python_stacks::layout::words::word_at;
 use crate::python_stacks::layout::{object, Layout, ABSENT};
