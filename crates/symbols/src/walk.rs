@@ -89,32 +89,10 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
             continue;
         }
         let step = code.step(at, called);
-        let base = match step {
-            Step::Outermost => break,
-            Step::Return { base: Base::Sp, .. } => Some(sp),
-            Step::Return { base: Base::Fp, .. } => fp,
-            Step::Unknown => None,
-        };
-        let outer = (index + 1..stack.len()).filter(|i| !stack[*i].pointer && !stack[*i].running);
-        let exact = match (step, base) {
-            (Step::Return { words, .. }, Some(base)) => {
-                let place = base.saturating_add(words);
-                outer.clone().find(|i| stack[*i].position == place && place >= sp)
-            }
-            // For a function in the middle of a call the stack pointer is known, too.
-            (Step::Return { base: Base::Fp, .. }, None) if called => {
-                let place = code.frame_words(at, called).map(|words| sp.saturating_add(words));
-                outer.clone().find(|i| Some(stack[*i].position) == place)
-            }
-            _ => None,
-        };
-        let by_sp = matches!(step, Step::Return { base: Base::Sp, .. });
-        next = match exact {
-            None if !by_sp => {
-                guess(stack, outer.filter(|i| stack[*i].position >= sp), at, called, code)
-            }
-            exact => exact,
-        };
+        if step == Step::Outermost {
+            break;
+        }
+        next = caller(stack, index, (step, sp, fp), code);
         let (Some(caller), Step::Return { words, fp: callers, .. }) = (next, step) else {
             fp = None;
             continue;
@@ -128,6 +106,43 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
         };
     }
     found
+}
+
+/// The return address of the frame at `index`, whose stack pointer is known and perhaps its frame
+/// pointer: the word that `step` leads to, else a guess.
+fn caller(
+    stack: &[Candidate],
+    index: usize,
+    (step, sp, fp): (Step, i64, Option<i64>),
+    code: &mut impl Code,
+) -> Option<usize> {
+    let at = stack[index];
+    let called = index > 0 && !at.running;
+    let base = match step {
+        Step::Return { base: Base::Sp, .. } => Some(sp),
+        Step::Return { base: Base::Fp, .. } => fp,
+        Step::Outermost | Step::Unknown => None,
+    };
+    let outer = (index + 1..stack.len()).filter(|i| !stack[*i].pointer && !stack[*i].running);
+    let exact = match (step, base) {
+        (Step::Return { words, .. }, Some(base)) => {
+            let place = base.saturating_add(words);
+            outer.clone().find(|i| stack[*i].position == place && place >= sp)
+        }
+        // For a function in the middle of a call the stack pointer is known, too.
+        (Step::Return { base: Base::Fp, .. }, None) if called => {
+            let place = code.frame_words(at, called).map(|words| sp.saturating_add(words));
+            outer.clone().find(|i| Some(stack[*i].position) == place)
+        }
+        _ => None,
+    };
+    let by_sp = matches!(step, Step::Return { base: Base::Sp, .. });
+    match exact {
+        None if !by_sp => {
+            guess(stack, outer.filter(|i| stack[*i].position >= sp), at, called, code)
+        }
+        exact => exact,
+    }
 }
 
 /// The interrupted code, when the word at `index` is the return address of a signal handler.

@@ -122,59 +122,8 @@ impl<R: SwitchRecords> Switching<R> {
     where
         W: Clock + Proc<Switches = R> + Sink,
     {
-        let mut births = 0;
-        if let Some(stream) = &mut self.stream {
-            let (pairs, born) = (&mut self.pairs, &mut self.born);
-            let followed = &mut self.followed;
-            // The first gap of this drain that is recorded, and one that goes on until it is over.
-            let (mut gap, mut open_gap) = (false, None);
-            stream.drain(|switch| {
-                if let SwitchKind::Lost { until_ns } = switch.kind {
-                    let (from_ns, alive) = (switch.t_ns, tracks.tids());
-                    let end = |off: Off| append_off(world, off, off.in_ns);
-                    if pairs.lose((from_ns, until_ns), alive, end) {
-                        gap = true;
-                        match until_ns {
-                            u64::MAX => open_gap = Some(from_ns),
-                            until_ns => record_gap(world, from_ns, until_ns),
-                        }
-                    }
-                    return;
-                }
-                if let SwitchKind::Woken { by } = switch.kind {
-                    let since = pairs.out_since(switch.tid);
-                    let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
-                    let wake = followed.waking(switch.t_ns, switch.tid, by, waited_ns);
-                    return world.append(&wake.encode(), switch.t_ns);
-                }
-                if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
-                    births += u64::from(born.insert(switch.tid, ()).is_none());
-                }
-                if let Some(off) = pairs.feed(switch) {
-                    append_off(world, off, off.in_ns);
-                }
-            });
-            if let Some(from_ns) = open_gap {
-                let until_ns = stream.released_ns();
-                pairs.begin_at(until_ns, tracks.tids());
-                record_gap(world, from_ns, until_ns);
-            }
-            if gap {
-                // Any thread may have run inside of it; without a new sample it is recorded where
-                // it was.
-                tracks.all_ran();
-            }
-            self.pace.drained(stream.filled(), now);
-            let lost = stream.lost();
-            world.lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
-            self.lost = lost;
-        }
-        let serials = serials(world);
-        births = births.max(serials.saturating_sub(self.serials));
-        self.serials = serials;
-        if self.pause.is_some() {
-            births = births.max(self.born_on_host(world));
-        }
+        let births = self.drain_stream(world, tracks, now);
+        let births = self.births(world, births);
         match self.burst.as_mut().and_then(|burst| burst.update(now, births)) {
             Some(Change::Pause) => {
                 let limit = self.burst.as_ref().map_or(0, Burst::limit);
@@ -184,6 +133,72 @@ impl<R: SwitchRecords> Switching<R> {
             }
             Some(Change::Resume) => self.resume(world, tracks),
             None => self.mind_descriptors(world, tracks),
+        }
+    }
+
+    /// Records what the kernel reported; returns how many threads came to a CPU for the first time.
+    fn drain_stream<W>(&mut self, world: &W, tracks: &mut Tracks, now: u64) -> u64
+    where
+        W: Clock + Proc<Switches = R> + Sink,
+    {
+        let Some(stream) = &mut self.stream else { return 0 };
+        let mut births = 0;
+        let (pairs, born) = (&mut self.pairs, &mut self.born);
+        let followed = &mut self.followed;
+        // The first gap of this drain that is recorded, and one that goes on until it is over.
+        let (mut gap, mut open_gap) = (false, None);
+        stream.drain(|switch| {
+            if let SwitchKind::Lost { until_ns } = switch.kind {
+                let (from_ns, alive) = (switch.t_ns, tracks.tids());
+                let end = |off: Off| append_off(world, off, off.in_ns);
+                if pairs.lose((from_ns, until_ns), alive, end) {
+                    gap = true;
+                    match until_ns {
+                        u64::MAX => open_gap = Some(from_ns),
+                        until_ns => record_gap(world, from_ns, until_ns),
+                    }
+                }
+                return;
+            }
+            if let SwitchKind::Woken { by } = switch.kind {
+                let since = pairs.out_since(switch.tid);
+                let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
+                let wake = followed.waking(switch.t_ns, switch.tid, by, waited_ns);
+                return world.append(&wake.encode(), switch.t_ns);
+            }
+            if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
+                births += u64::from(born.insert(switch.tid, ()).is_none());
+            }
+            if let Some(off) = pairs.feed(switch) {
+                append_off(world, off, off.in_ns);
+            }
+        });
+        if let Some(from_ns) = open_gap {
+            let until_ns = stream.released_ns();
+            pairs.begin_at(until_ns, tracks.tids());
+            record_gap(world, from_ns, until_ns);
+        }
+        if gap {
+            // Any thread may have run inside of it; without a new sample it is recorded where it
+            // was.
+            tracks.all_ran();
+        }
+        self.pace.drained(stream.filled(), now);
+        let lost = stream.lost();
+        world.lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
+        self.lost = lost;
+        births
+    }
+
+    /// Threads born since the last pass, at least: `seen` came to a CPU, others recorded, and while
+    /// there are no switch records the host's count says how many there may be.
+    fn births(&mut self, world: &(impl Proc + Sink), seen: u64) -> u64 {
+        let serials = serials(world);
+        let births = seen.max(serials.saturating_sub(self.serials));
+        self.serials = serials;
+        match self.pause.is_some() {
+            true => births.max(self.born_on_host(world)),
+            false => births,
         }
     }
 
