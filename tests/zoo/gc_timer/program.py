@@ -19,7 +19,7 @@ def sweep() -> None:
     gc.collect()
 
 
-def keeper() -> None:
+def sweep_now_and_then() -> None:
     while True:
         time.sleep(1.6)
         sweep()
@@ -32,5 +32,5 @@ def answer(n: int) -> str:
 if __name__ == "__main__":
     if not service.SICK:
         gc.freeze()
-    threading.Thread(target=keeper, name="keeper", daemon=True).start()
+    threading.Thread(target=sweep_now_and_then, name="sweep", daemon=True).start()
     service.plain(answer)

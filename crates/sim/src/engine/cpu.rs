@@ -276,9 +276,9 @@ impl World<'_> {
             | On::Item(thing)
             | On::Room(thing)
             | On::Event(thing) => {
-                let own = super::request::Who::Thread(tid);
-                self.things[thing].waiters.retain(|who| *who != own);
-                self.things[thing].putters.retain(|who| *who != own);
+                let own = super::request::Actor::Thread(tid);
+                self.things[thing].waiters.retain(|actor| *actor != own);
+                self.things[thing].putters.retain(|actor| *actor != own);
             }
             _ => (),
         }

@@ -12,7 +12,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::actor::Tid;
-use super::request::Who;
+use super::request::Actor;
 use crate::program::MS;
 
 /// `sys.getswitchinterval()`.
@@ -35,7 +35,7 @@ pub struct Gil {
     pub(super) switches: u64,
     pub(super) seen: Vec<u64>,
     /// Holders, and since when.
-    pub owners: Vec<(u64, Option<Who>)>,
+    pub owners: Vec<(u64, Option<Actor>)>,
 }
 
 impl Gil {

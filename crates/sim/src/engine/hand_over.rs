@@ -4,7 +4,7 @@ use format::wait::WaitKind;
 
 use super::actor::{Cpu, Micro, On, State, Tid, Wait};
 use super::gil::INTERVAL_NS;
-use super::request::Who;
+use super::request::Actor;
 use super::world::World;
 use crate::program::US;
 
@@ -19,7 +19,7 @@ impl World<'_> {
         let may = !(self.gil.yielded == Some(tid) && others);
         if self.gil.holder.is_none() && may {
             self.gil.holder = Some(tid);
-            self.gil.owners.push((self.now, Some(Who::Thread(tid))));
+            self.gil.owners.push((self.now, Some(Actor::Thread(tid))));
             self.gil.switches += 1;
             (self.gil.asked, self.gil.yielded) = (false, None);
             self.threads[tid].has_gil = true;

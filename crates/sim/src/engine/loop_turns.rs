@@ -11,7 +11,7 @@ use format::wait::AwaitKind;
 
 use super::actor::{Attempt, Awaits, Body, Cpu, Effect, Micro, On, State, Tid};
 use super::log::{stack_of, Doing, Entry};
-use super::request::Who;
+use super::request::Actor;
 use super::tasks::{Task, TaskState};
 use super::world::{Event, World};
 use crate::program::lib_frames::{HANDLE, SELECT};
@@ -104,7 +104,7 @@ impl<'p> World<'p> {
             Attempt::Job(_) | Attempt::End(_) | Attempt::Call(_) => AwaitKind::Executor,
         };
         let on = attempt.on();
-        self.stand_in_line(Who::Task(task), on);
+        self.stand_in_line(Actor::Task(task), on);
         self.suspend(tid, Awaits { kind, on, until: None, target: None, limited: false });
     }
 

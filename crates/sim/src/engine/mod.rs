@@ -29,6 +29,6 @@ mod things;
 mod world;
 mod written;
 
-pub use request::{Request, Who, START_NS};
+pub use request::{Actor, Request, START_NS};
 pub use tasks::{Task, TaskState};
 pub use world::World;

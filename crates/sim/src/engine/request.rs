@@ -8,7 +8,7 @@ pub const START_NS: u64 = 1000 * SECOND;
 
 /// A thread or a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum Actor {
     /// A thread.
     Thread(Tid),
     /// A task.

@@ -11,7 +11,7 @@
 use format::wait::WaitKind;
 
 use super::actor::{Cpu, Effect, Micro, On, Role, State, Thread, Tid, Wait};
-use super::request::{Request, Who};
+use super::request::{Actor, Request};
 use super::world::{Event, World};
 use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_CLIENT, READ_REQUEST, WORKER};
 use crate::program::{Load, Server, MS, US};
@@ -59,9 +59,9 @@ impl<'p> World<'p> {
         };
         self.arrived[line].push_back(index);
         match self.program.server {
-            Server::Threads => self.wake_who_waits(|role| role == Role::Serves(line)),
-            Server::Workers => self.wake_who_waits(|role| role == Role::Accepts),
-            Server::Sync => self.wake_who_waits(|role| role == Role::Sync),
+            Server::Threads => self.wake_one_with(|role| role == Role::Serves(line)),
+            Server::Workers => self.wake_one_with(|role| role == Role::Accepts),
+            Server::Sync => self.wake_one_with(|role| role == Role::Sync),
             Server::Loop => self.wake_loop(None),
         }
     }
@@ -87,7 +87,7 @@ impl<'p> World<'p> {
             number: index as u64,
         });
         self.arrived[0].push_back(index);
-        self.wake_who_waits(|role| role == Role::Sync);
+        self.wake_one_with(|role| role == Role::Sync);
     }
 
     /// What the one thread of a server does next.
@@ -144,7 +144,7 @@ impl<'p> World<'p> {
         *self.chance.pick(&idle)
     }
 
-    fn wake_who_waits(&mut self, of: impl Fn(Role) -> bool) {
+    fn wake_one_with(&mut self, of: impl Fn(Role) -> bool) {
         let waits = |state: &State| matches!(state, State::Blocked(wait) if matches!(wait.on, On::Request | On::Poll));
         let found = self.threads.iter().position(|t| of(t.role) && waits(&t.state));
         if let Some(tid) = found {
@@ -180,7 +180,7 @@ impl<'p> World<'p> {
             _ => Some("anon_inode:[eventpoll]"),
         };
         let target = name.map(|name| self.recorder.tables.name(name));
-        self.stand_in_line(Who::Thread(tid), on);
+        self.stand_in_line(Actor::Thread(tid), on);
         self.block(tid, Wait { on, kind, until: None, limited: false, limit_ns: 0, target });
     }
 

@@ -9,7 +9,7 @@ use super::actor::{
     Attempt, Block, Body, Cpu, Effect, End, Frame, Micro, On, Role, State, Tid, Wait,
 };
 use super::ops;
-use super::request::Who;
+use super::request::Actor;
 use super::world::{Event, World};
 use crate::program::{lib_frames, FnId, Span, Thing, ThingId, US};
 
@@ -44,12 +44,12 @@ impl<'p> World<'p> {
     }
 
     /// The user of a thing: the mounted task where it is one of asyncio's, else the thread.
-    pub(super) fn who_for(&self, tid: Tid, thing: ThingId) -> Who {
+    pub(super) fn actor_for(&self, tid: Tid, thing: ThingId) -> Actor {
         let made = self.program.things.get(thing);
         let of_tasks =
             matches!(made, Some(Thing::TaskLock | Thing::TaskSemaphore(_) | Thing::TaskQueue(_)));
         let task = self.threads[tid].task.filter(|_| of_tasks);
-        task.map_or(Who::Thread(tid), Who::Task)
+        task.map_or(Actor::Thread(tid), Actor::Task)
     }
 
     /// Carries the front operation out.
@@ -143,7 +143,7 @@ impl<'p> World<'p> {
     /// Asks for a database's lock, and pauses where it is taken.
     fn ask_busy(&mut self, tid: Tid, thing: ThingId, asked: usize) {
         let lock = Attempt::Lock { thing, by_with: false };
-        if !self.attempt(Who::Thread(tid), lock) {
+        if !self.attempt(Actor::Thread(tid), lock) {
             let again = Micro::AskBusy { thing, asked: asked + 1 };
             let pause = Micro::Sleep(ops::busy_pause(thing, asked));
             let cost = self.call_cost(tid);
@@ -197,16 +197,16 @@ impl<'p> World<'p> {
     }
 
     fn try_it(&mut self, tid: Tid, (attempt, until, kernel): (Attempt, Option<u64>, bool)) {
-        let who = match attempt.thing() {
-            Some(thing) => self.who_for(tid, thing),
-            None => Who::Thread(tid),
+        let actor = match attempt.thing() {
+            Some(thing) => self.actor_for(tid, thing),
+            None => Actor::Thread(tid),
         };
-        if self.attempt(who, attempt) {
+        if self.attempt(actor, attempt) {
             let body = &mut self.threads[tid].body;
             (body.waits_for, body.timed_out) = (None, false);
             return;
         }
-        if let Who::Task(task) = who {
+        if let Actor::Task(task) = actor {
             self.suspend_for(tid, task, attempt);
             return;
         }
@@ -228,7 +228,7 @@ impl<'p> World<'p> {
         }
         self.threads[tid].body.micros.push_front(Micro::Try { attempt, until, kernel });
         self.threads[tid].body.waits_for = Some(on);
-        self.stand_in_line(who, on);
+        self.stand_in_line(actor, on);
         let kind = format::wait::WaitKind::Futex;
         self.block(
             tid,
@@ -334,10 +334,10 @@ impl<'p> World<'p> {
 
     fn take_effect(&mut self, tid: Tid, effect: Effect) {
         match effect {
-            Effect::Unlock(thing) => self.unlock(thing, self.who_for(tid, thing)),
-            Effect::UnlockShared(thing) => self.unlock_shared(thing, Who::Thread(tid)),
-            Effect::GiveBack(thing) => self.give_back(thing, self.who_for(tid, thing)),
-            Effect::Set(thing) => self.set(thing, Who::Thread(tid)),
+            Effect::Unlock(thing) => self.unlock(thing, self.actor_for(tid, thing)),
+            Effect::UnlockShared(thing) => self.unlock_shared(thing, Actor::Thread(tid)),
+            Effect::GiveBack(thing) => self.give_back(thing, self.actor_for(tid, thing)),
+            Effect::Set(thing) => self.set(thing, Actor::Thread(tid)),
             Effect::Why(why) => {
                 self.log_until_now(tid);
                 self.threads[tid].body.why = Some(why);

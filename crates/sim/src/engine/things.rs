@@ -9,12 +9,12 @@
 //! What it promises: each change of a lock's owner is in `owners`, which the truth is read from.
 
 use super::actor::{Attempt, Cpu, Effect, Micro, On, State, Tid};
-use super::request::Who;
+use super::request::Actor;
 use super::world::{Call, Job, ThingState, World};
 use crate::program::{lib_frames, Thing, ThingId};
 
 impl ThingState {
-    fn give(&mut self, now: u64, owner: Option<Who>) {
+    fn give(&mut self, now: u64, owner: Option<Actor>) {
         self.owner = owner;
         self.owners.push((now, owner));
     }
@@ -22,14 +22,14 @@ impl ThingState {
 
 impl World<'_> {
     /// Tries once; whether it was had.
-    pub(super) fn attempt(&mut self, who: Who, attempt: Attempt) -> bool {
+    pub(super) fn attempt(&mut self, actor: Actor, attempt: Attempt) -> bool {
         let now = self.now;
         match attempt {
             Attempt::Lock { thing, by_with } => {
                 let state = &mut self.things[thing];
-                let free = state.owner.is_none() || state.owner == Some(who);
+                let free = state.owner.is_none() || state.owner == Some(actor);
                 if free {
-                    state.give(now, Some(who));
+                    state.give(now, Some(actor));
                     state.by_with = by_with;
                 }
                 free
@@ -38,7 +38,7 @@ impl World<'_> {
                 let state = &mut self.things[thing];
                 let free = state.writer.is_none() && state.writers.is_empty();
                 if free {
-                    state.readers.push(who);
+                    state.readers.push(actor);
                     state.give(now, state.readers.first().copied());
                 }
                 free
@@ -48,11 +48,11 @@ impl World<'_> {
                 let free = state.writer.is_none() && state.readers.is_empty();
                 match free {
                     true => {
-                        state.writers.retain(|writer| *writer != who);
-                        state.writer = Some(who);
-                        state.give(now, Some(who));
+                        state.writers.retain(|writer| *writer != actor);
+                        state.writer = Some(actor);
+                        state.give(now, Some(actor));
                     }
-                    false if !state.writers.contains(&who) => state.writers.push(who),
+                    false if !state.writers.contains(&actor) => state.writers.push(actor),
                     false => (),
                 }
                 free
@@ -62,7 +62,7 @@ impl World<'_> {
                 let free = state.count > 0;
                 if free {
                     state.count -= 1;
-                    state.give(now, Some(who));
+                    state.give(now, Some(actor));
                 }
                 free
             }
@@ -71,8 +71,8 @@ impl World<'_> {
                 let free = state.count > 0;
                 if free {
                     state.count -= 1;
-                    state.give(now, Some(who));
-                    self.wake_one_for_room(thing, who);
+                    state.give(now, Some(actor));
+                    self.wake_one_for_room(thing, actor);
                 }
                 free
             }
@@ -80,11 +80,11 @@ impl World<'_> {
                 let state = &mut self.things[thing];
                 let free = state.room.is_none_or(|room| state.count < room);
                 if free {
-                    self.put(thing, who);
+                    self.put(thing, actor);
                 }
                 free
             }
-            Attempt::Event(thing) => self.take_notice(thing, who),
+            Attempt::Event(thing) => self.take_notice(thing, actor),
             Attempt::Job(job) => self.jobs[job].done,
             Attempt::Call(call) => self.calls[call].left == 0,
             Attempt::End(tid) => matches!(self.threads[tid].state, State::Gone),
@@ -92,26 +92,26 @@ impl World<'_> {
     }
 
     /// An Event's waiters go on when it was set behind their begin: it is clear again at once.
-    fn take_notice(&mut self, thing: ThingId, who: Who) -> bool {
-        let Who::Thread(tid) = who else { return true };
+    fn take_notice(&mut self, thing: ThingId, actor: Actor) -> bool {
+        let Actor::Thread(tid) = actor else { return true };
         let notified = self.threads[tid].woken_by.is_some();
         let waited = matches!(self.threads[tid].body.waits_for, Some(On::Event(t)) if t == thing);
         notified && waited
     }
 
     /// An item comes into a queue.
-    fn put(&mut self, thing: ThingId, who: Who) {
+    fn put(&mut self, thing: ThingId, actor: Actor) {
         self.things[thing].count += 1;
-        self.wake_one(thing, who);
+        self.wake_one(thing, actor);
     }
 
     /// The one that waits longest for the thing goes on; a task has it at once.
-    fn wake_one(&mut self, thing: ThingId, by: Who) {
+    fn wake_one(&mut self, thing: ThingId, by: Actor) {
         let Some(next) = self.things[thing].waiters.pop_front() else { return };
         let by = self.thread_of(by);
         match next {
-            Who::Thread(tid) => self.wake(tid, by),
-            Who::Task(task) => {
+            Actor::Thread(tid) => self.wake(tid, by),
+            Actor::Task(task) => {
                 let now = self.now;
                 let state = &mut self.things[thing];
                 state.count = state.count.saturating_sub(1);
@@ -124,14 +124,14 @@ impl World<'_> {
     /// A queue has room: the actor that waits longest to put something there tries again.
     /// `queue.Queue` has a Condition for putting and one for taking: a wake-up of the one is none
     /// of the other.
-    fn wake_one_for_room(&mut self, thing: ThingId, by: Who) {
-        let Some(Who::Thread(next)) = self.things[thing].putters.pop_front() else { return };
+    fn wake_one_for_room(&mut self, thing: ThingId, by: Actor) {
+        let Some(Actor::Thread(next)) = self.things[thing].putters.pop_front() else { return };
         let by = self.thread_of(by);
         self.wake(next, by);
     }
 
     /// A lock is released.
-    pub(super) fn unlock(&mut self, thing: ThingId, by: Who) {
+    pub(super) fn unlock(&mut self, thing: ThingId, by: Actor) {
         let now = self.now;
         self.things[thing].give(now, None);
         self.wake_one(thing, by);
@@ -139,7 +139,7 @@ impl World<'_> {
 
     /// A read-write lock is released: all that wait for it try again. The reader that has it for
     /// longest is the one that others wait for.
-    pub(super) fn unlock_shared(&mut self, thing: ThingId, by: Who) {
+    pub(super) fn unlock_shared(&mut self, thing: ThingId, by: Actor) {
         let now = self.now;
         let state = &mut self.things[thing];
         match state.writer == Some(by) {
@@ -151,28 +151,28 @@ impl World<'_> {
     }
 
     /// A permit, or an item, is given back.
-    pub(super) fn give_back(&mut self, thing: ThingId, by: Who) {
+    pub(super) fn give_back(&mut self, thing: ThingId, by: Actor) {
         let now = self.now;
         self.things[thing].give(now, None);
         self.put(thing, by);
     }
 
     /// All that wait for the event go on.
-    pub(super) fn set(&mut self, thing: ThingId, by: Who) {
+    pub(super) fn set(&mut self, thing: ThingId, by: Actor) {
         let by = self.thread_of(by);
-        for who in std::mem::take(&mut self.things[thing].waiters) {
-            match who {
-                Who::Thread(tid) => self.wake(tid, by),
-                Who::Task(task) => self.task_goes_on(task, by),
+        for actor in std::mem::take(&mut self.things[thing].waiters) {
+            match actor {
+                Actor::Thread(tid) => self.wake(tid, by),
+                Actor::Task(task) => self.task_goes_on(task, by),
             }
         }
     }
 
-    /// The thread that carries out what `who` does.
-    pub(crate) fn thread_of(&self, who: Who) -> Option<Tid> {
-        match who {
-            Who::Thread(tid) => Some(tid),
-            Who::Task(_) => self.front,
+    /// The thread that carries out what `actor` does.
+    pub(crate) fn thread_of(&self, actor: Actor) -> Option<Tid> {
+        match actor {
+            Actor::Thread(tid) => Some(tid),
+            Actor::Task(_) => self.front,
         }
     }
 
@@ -196,7 +196,7 @@ impl World<'_> {
             waiter: None,
         });
         self.things[thing].jobs.push_back(job);
-        if let Some(Who::Thread(worker)) = self.things[thing].waiters.pop_front() {
+        if let Some(Actor::Thread(worker)) = self.things[thing].waiters.pop_front() {
             self.wake(worker, by);
         }
         job
@@ -237,8 +237,8 @@ impl World<'_> {
             self.record_job(tid, job, Some(now));
         }
         match self.jobs[job].waiter.take() {
-            Some(Who::Thread(waiter)) => self.wake(waiter, Some(tid)),
-            Some(Who::Task(task)) => self.task_goes_on(task, Some(tid)),
+            Some(Actor::Thread(waiter)) => self.wake(waiter, Some(tid)),
+            Some(Actor::Task(task)) => self.task_goes_on(task, Some(tid)),
             None => (),
         }
     }
@@ -256,8 +256,8 @@ impl World<'_> {
         for _ in 0..shares {
             self.things[thing].shares.push_back((ns / shares, call));
         }
-        for who in std::mem::take(&mut self.things[thing].waiters) {
-            if let Who::Thread(worker) = who {
+        for actor in std::mem::take(&mut self.things[thing].waiters) {
+            if let Actor::Thread(worker) = actor {
                 self.wake(worker, Some(by));
             }
         }
@@ -268,7 +268,7 @@ impl World<'_> {
     pub(super) fn share_done(&mut self, tid: Tid, call: usize) {
         self.calls[call].left -= 1;
         if self.calls[call].left == 0 {
-            if let Some(Who::Thread(waiter)) = self.calls[call].waiter.take() {
+            if let Some(Actor::Thread(waiter)) = self.calls[call].waiter.take() {
                 self.wake(waiter, Some(tid));
             }
         }
@@ -295,16 +295,16 @@ impl World<'_> {
     }
 
     /// Puts a waiter into the line of what it waits for.
-    pub(super) fn stand_in_line(&mut self, who: Who, on: On) {
+    pub(super) fn stand_in_line(&mut self, actor: Actor, on: On) {
         match on {
             On::Lock(thing)
             | On::Permit(thing)
             | On::Item(thing)
             | On::Event(thing)
-            | On::Work(thing) => self.things[thing].waiters.push_back(who),
-            On::Room(thing) => self.things[thing].putters.push_back(who),
-            On::Job(job) => self.jobs[job].waiter = Some(who),
-            On::Call(call) => self.calls[call].waiter = Some(who),
+            | On::Work(thing) => self.things[thing].waiters.push_back(actor),
+            On::Room(thing) => self.things[thing].putters.push_back(actor),
+            On::Job(job) => self.jobs[job].waiter = Some(actor),
+            On::Call(call) => self.calls[call].waiter = Some(actor),
             _ => (),
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::actor::{self, Body, Micro, Role, State, Thread, Tid};
-use super::request::{Request, Who, START_NS};
+use super::request::{Actor, Request, START_NS};
 use super::tasks::Task;
 use super::{gil, log};
 
@@ -51,17 +51,17 @@ pub(super) struct CpuState {
 /// A thing that is shared, as it is now.
 #[derive(Debug, Default)]
 pub struct ThingState {
-    pub(super) waiters: VecDeque<Who>,
+    pub(super) waiters: VecDeque<Actor>,
     /// Those that wait for room in a queue.
-    pub(super) putters: VecDeque<Who>,
+    pub(super) putters: VecDeque<Actor>,
     /// The holder.
-    pub owner: Option<Who>,
+    pub owner: Option<Actor>,
     /// That shows in a `with` block.
     pub by_with: bool,
     /// Of a read-write lock: its readers, its writer, and those that wait to write.
-    pub(super) readers: Vec<Who>,
-    pub(super) writer: Option<Who>,
-    pub(super) writers: Vec<Who>,
+    pub(super) readers: Vec<Actor>,
+    pub(super) writer: Option<Actor>,
+    pub(super) writers: Vec<Actor>,
     /// Items, permits.
     pub(super) count: u32,
     pub(super) room: Option<u32>,
@@ -70,7 +70,7 @@ pub struct ThingState {
     /// Work for a native library's threads: ns of each share, and the call it is of.
     pub(super) shares: VecDeque<(u64, usize)>,
     /// Holders, and since when.
-    pub owners: Vec<(u64, Option<Who>)>,
+    pub owners: Vec<(u64, Option<Actor>)>,
 }
 
 /// Work that was handed to an executor.
@@ -85,7 +85,7 @@ pub struct Job {
     /// The worker that took it up.
     pub worker: Option<Tid>,
     pub(super) done: bool,
-    pub(super) waiter: Option<Who>,
+    pub(super) waiter: Option<Actor>,
 }
 
 impl Job {
@@ -101,7 +101,7 @@ pub struct Call {
     /// Shares that are not done.
     pub(super) left: usize,
     /// The thread that waits for the last of them.
-    pub(super) waiter: Option<Who>,
+    pub(super) waiter: Option<Actor>,
 }
 
 /// A program under way.

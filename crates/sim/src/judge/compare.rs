@@ -207,8 +207,8 @@ impl Measured {
             false => format!("{} / {} / {}", ms(0.1), ms(0.5), ms(0.9)),
         };
         let samples = self.samples_per_wait().map_or("-".to_owned(), |n| format!("{n:.1}"));
-        let who = if self.culprit { "named" } else { "-" };
-        [waits, samples, format!("{}, {}", self.cause, self.confidence), who.to_owned()]
+        let culprit = if self.culprit { "named" } else { "-" };
+        [waits, samples, format!("{}, {}", self.cause, self.confidence), culprit.to_owned()]
     }
 }
 

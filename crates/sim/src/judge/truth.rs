@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::actor::{On, Tid, Why};
 use crate::engine::log::{Doing, Entry};
-use crate::engine::{Request, Who, World};
+use crate::engine::{Actor, Request, World};
 use crate::program::{Outside, MS};
 
 /// A slice of a critical path.
@@ -119,10 +119,12 @@ impl<'w, 'p> Truth<'w, 'p> {
     }
 
     /// The threads that had it during a wait.
-    fn owners(&self, owners: &[(u64, Option<Who>)], entry: &Entry) -> Vec<Tid> {
+    fn owners(&self, owners: &[(u64, Option<Actor>)], entry: &Entry) -> Vec<Tid> {
         let first = owners.partition_point(|(t, _)| *t <= entry.from).saturating_sub(1);
         let during = owners[first..].iter().take_while(|(t, _)| *t < entry.to);
-        during.filter_map(|(_, owner)| owner.and_then(|who| self.world.thread_of(who))).collect()
+        during
+            .filter_map(|(_, owner)| owner.and_then(|actor| self.world.thread_of(actor)))
+            .collect()
     }
 
     /// When a request was answered, or the run ended; None: nobody had taken it up.
@@ -293,7 +295,7 @@ impl<'w, 'p> Truth<'w, 'p> {
         out: &mut Vec<Slice>,
         tid: Tid,
         entry: &Entry,
-        owners: &[(u64, Option<Who>)],
+        owners: &[(u64, Option<Actor>)],
         hops: usize,
     ) {
         let first = owners.partition_point(|(t, _)| *t <= entry.from).saturating_sub(1);
@@ -319,13 +321,13 @@ impl<'w, 'p> Truth<'w, 'p> {
         out: &mut Vec<Slice>,
         tid: Tid,
         entry: &Entry,
-        owner: Option<Who>,
+        owner: Option<Actor>,
         hops: usize,
     ) {
         let gil = entry.doing == Doing::Wait(On::Gil);
         let cause = if gil { "gil-wait" } else { "lock-wait" };
         let (from, to, stack) = (entry.from, entry.to, entry.stack);
-        let holder = owner.and_then(|who| self.world.thread_of(who));
+        let holder = owner.and_then(|actor| self.world.thread_of(actor));
         let Some(holder) = holder.filter(|holder| *holder != tid && hops > 0) else {
             out.push(Slice { from, to, cause, stack, by: None });
             return;
@@ -352,7 +354,7 @@ impl<'w, 'p> Truth<'w, 'p> {
     fn had(&self, thing: usize, tid: Tid, at: u64) -> bool {
         let owners = &self.world.things[thing].owners;
         let now = owners[..owners.partition_point(|(t, _)| *t <= at)].last();
-        now.is_some_and(|(_, owner)| *owner == Some(Who::Thread(tid)))
+        now.is_some_and(|(_, owner)| *owner == Some(Actor::Thread(tid)))
     }
 
     /// What a task did; while it was ready or mounted its loop's thread.

@@ -16,7 +16,7 @@ use sys::task::Schedstat;
 use super::sampler::Instant;
 use crate::engine::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
 use crate::engine::log::stack_of;
-use crate::engine::{Who, World};
+use crate::engine::{Actor, World};
 use crate::program::{Outside, Thing, MS, SECOND, US};
 
 /// What it costs in a pass to read a switch record, and to sample a thread.
@@ -278,7 +278,7 @@ impl<'p> World<'p> {
             On::Lock(thing) => {
                 sample.lock = object_of(thing);
                 let state = &self.things[thing];
-                let Some(Who::Thread(owner)) = state.owner.filter(|o| *o != Who::Thread(tid))
+                let Some(Actor::Thread(owner)) = state.owner.filter(|o| *o != Actor::Thread(tid))
                 else {
                     return;
                 };

@@ -15,7 +15,7 @@ use sampler::policy::task_due::{due, Due, AROUND_NS, FOLLOW_AGAIN_NS, MOST_AROUN
 use super::sampler::Seen;
 use crate::engine::actor::{Body, Frame, On};
 use crate::engine::log::stack_of;
-use crate::engine::{TaskState, Who, World};
+use crate::engine::{Actor, TaskState, World};
 use crate::program::{Op, Step};
 
 impl World<'_> {
@@ -118,7 +118,7 @@ impl World<'_> {
     fn task_in_the_way(&self, task: usize, on: On) -> Option<(usize, HolderSource)> {
         match on {
             On::Lock(thing) | On::Permit(thing) => match self.things[thing].owner {
-                Some(Who::Task(task)) => Some((task, HolderSource::WithBlock)),
+                Some(Actor::Task(task)) => Some((task, HolderSource::WithBlock)),
                 _ => None,
             },
             On::Item(thing) => {

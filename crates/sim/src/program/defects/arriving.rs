@@ -16,16 +16,16 @@ fn publisher(maker: &mut Maker, host: Host, what: Op) -> Ill {
     let collect = Op::Compute(about(2 * MS));
     let sick = maker.sick;
     let body = if sick { vec![collect, what] } else { vec![collect] };
-    let keeper = maker.function(body);
+    let holder = maker.function(body);
     let pause = sleep(maker.random.between(1200, 1900) * MS);
-    maker.round(vec![pause, Op::Call(keeper)]);
+    maker.round(vec![pause, Op::Call(holder)]);
     for _ in 0..maker.random.between(2, 6) {
         let every = maker.random.between(8, 40) * MS;
         maker.round(vec![sleep(every), Op::Compute(about(60 * US))]);
     }
     let victim = maker.function(Vec::new());
     let (rate, serving) = (maker.random.between(8, 14), maker.random.between(8, 14) as u32);
-    let ill = Ill::other(maker, victim, keeper, "gil-wait", host).nowhere();
+    let ill = Ill::other(maker, victim, holder, "gil-wait", host).nowhere();
     Ill { rate: Some(rate), serving: Some(serving), ..ill }
 }
 

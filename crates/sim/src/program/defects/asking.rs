@@ -46,12 +46,12 @@ pub fn slices_queue(maker: &mut Maker, host: Host) -> Ill {
     let free = maker.thing(Thing::Queue { items: 1, room: None });
     let limit = about(maker.random.between(40, 90) * MS);
     let length = if maker.sick { maker.trouble() } else { MS };
-    let keeper = maker.function(vec![sleep(length)]);
+    let holder = maker.function(vec![sleep(length)]);
     let pause = sleep(maker.random.between(1200, 1900) * MS);
-    maker.round(vec![pause, Op::Get(free), Op::Call(keeper), Op::Put(free)]);
+    maker.round(vec![pause, Op::Get(free), Op::Call(holder), Op::Put(free)]);
     let ask = Op::Ask { of: Asked::Item(free), limit, again: true };
     let victim = maker.function(vec![ask, Op::Compute(about(40 * US)), Op::Put(free)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 /// A Condition that nobody gives notice of until the time limit.

@@ -21,11 +21,11 @@ fn quick() -> Vec<Op> {
 pub fn hidden_lock(maker: &mut Maker, host: Host) -> Ill {
     let gate = maker.thing(Thing::Hidden);
     let length = if maker.sick { maker.trouble() } else { 100 * US };
-    let keeper = maker.function(vec![Op::Inside(gate, bare(vec![sleep(length)]))]);
-    let round = vec![pause(maker), Op::Call(keeper)];
+    let holder = maker.function(vec![Op::Inside(gate, bare(vec![sleep(length)]))]);
+    let round = vec![pause(maker), Op::Call(holder)];
     maker.round(round);
     let victim = maker.function(vec![Op::Inside(gate, bare(quick()))]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 /// Permits that one function takes, another one keeps, and a third gives back.
@@ -33,13 +33,13 @@ pub fn hidden_permits(maker: &mut Maker, host: Host) -> Ill {
     let permits = maker.thing(Thing::Semaphore(1));
     let length = if maker.sick { maker.trouble() } else { 100 * US };
     let take = maker.function(vec![Op::Take(permits)]);
-    let keeper = maker.function(vec![sleep(length)]);
+    let holder = maker.function(vec![sleep(length)]);
     let give = maker.function(vec![Op::GiveBack(permits)]);
-    let round = vec![pause(maker), Op::Call(take), Op::Call(keeper), Op::Call(give)];
+    let round = vec![pause(maker), Op::Call(take), Op::Call(holder), Op::Call(give)];
     maker.round(round);
     let ops = vec![Op::Take(permits), Op::Compute(about(20 * US)), Op::GiveBack(permits)];
     let victim = maker.function(ops);
-    Ill::other(maker, victim, keeper, "pool-wait", host).accepting(&["lock-wait"])
+    Ill::other(maker, victim, holder, "pool-wait", host).accepting(&["lock-wait"])
 }
 
 /// A bounded queue, emptied by a worker that waits for room in the next one, whose worker waits for
@@ -64,13 +64,13 @@ pub fn hops_lock(maker: &mut Maker, host: Host) -> Ill {
     let line = maker.thing(Thing::Queue { items: 0, room: Some(2) });
     let gate = maker.thing(Thing::Lock);
     let length = if maker.sick { maker.trouble() } else { 100 * US };
-    let keeper = maker.function(vec![sleep(length)]);
-    let round = vec![pause(maker), Op::With(gate, bare(vec![Op::Call(keeper)]))];
+    let holder = maker.function(vec![sleep(length)]);
+    let round = vec![pause(maker), Op::With(gate, bare(vec![Op::Call(holder)]))];
     maker.round(round);
     let write = Op::With(gate, bare(quick()));
     maker.round(vec![Op::Get(line), write]);
     let victim = maker.function(vec![Op::Put(line)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host).accepting(&["lock-wait"])
+    Ill::other(maker, victim, holder, "pool-wait", host).accepting(&["lock-wait"])
 }
 
 /// A server of one thread, and clients that connect and send nothing.

@@ -22,7 +22,7 @@ fn quick() -> Vec<Op> {
 }
 
 /// A function that lasts while others wait for what its thread has.
-fn keeper(maker: &mut Maker) -> usize {
+fn holder(maker: &mut Maker) -> usize {
     let length = if maker.sick { maker.trouble() } else { 100 * US };
     maker.function(vec![sleep(length)])
 }
@@ -31,32 +31,32 @@ fn keeper(maker: &mut Maker) -> usize {
 /// read, wait behind the writer.
 pub fn shared_reader(maker: &mut Maker, host: Host) -> Ill {
     let table = maker.thing(Thing::ReadWrite);
-    let keeper = keeper(maker);
-    let round = vec![pause(maker), Op::Reading(table, bare(vec![Op::Call(keeper)]))];
+    let holder = holder(maker);
+    let round = vec![pause(maker), Op::Reading(table, bare(vec![Op::Call(holder)]))];
     maker.round(round);
     maker.round(vec![sleep(30 * MS), Op::Writing(table, bare(quick()))]);
     let victim = maker.function(vec![Op::Reading(table, bare(quick()))]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 /// A read-write lock that is written for long, while requests read.
 pub fn shared_writer(maker: &mut Maker, host: Host) -> Ill {
     let table = maker.thing(Thing::ReadWrite);
-    let keeper = keeper(maker);
-    let round = vec![pause(maker), Op::Writing(table, bare(vec![Op::Call(keeper)]))];
+    let holder = holder(maker);
+    let round = vec![pause(maker), Op::Writing(table, bare(vec![Op::Call(holder)]))];
     maker.round(round);
     let victim = maker.function(vec![Op::Reading(table, bare(quick()))]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 /// An embedded database whose lock a background transaction keeps.
 pub fn database_busy(maker: &mut Maker, host: Host) -> Ill {
     let database = maker.thing(Thing::Database);
-    let keeper = keeper(maker);
-    let round = vec![pause(maker), Op::Transaction(database, bare(vec![Op::Call(keeper)]))];
+    let holder = holder(maker);
+    let round = vec![pause(maker), Op::Transaction(database, bare(vec![Op::Call(holder)]))];
     maker.round(round);
     let victim = maker.function(vec![Op::Transaction(database, bare(quick()))]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 /// Permits that a thread takes and never gives back: in the end all requests run into their time

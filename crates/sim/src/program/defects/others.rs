@@ -14,22 +14,22 @@ fn pause(maker: &mut Maker) -> Op {
 }
 
 /// A thread that keeps what requests need while it does `what`; `hold` puts that around its call.
-fn keeper(maker: &mut Maker, what: Vec<Op>, hold: impl Fn(Op) -> Op) -> usize {
+fn holder(maker: &mut Maker, what: Vec<Op>, hold: impl Fn(Op) -> Op) -> usize {
     let body = if maker.sick { what } else { vec![Op::Compute(about(100 * US))] };
-    let keeper = maker.function(body);
-    let round = vec![pause(maker), hold(Op::Call(keeper))];
+    let holder = maker.function(body);
+    let round = vec![pause(maker), hold(Op::Call(holder))];
     maker.round(round);
-    keeper
+    holder
 }
 
 /// A lock that a thread keeps while it does `what`.
 fn held(maker: &mut Maker, host: Host, what: Vec<Op>) -> Ill {
     let kind = maker.random.pick(&[Thing::Lock, Thing::RLock]).clone();
     let gate = maker.thing(kind);
-    let keeper = keeper(maker, what, |call| Op::With(gate, bare(vec![call])));
+    let holder = holder(maker, what, |call| Op::With(gate, bare(vec![call])));
     let work = bare(vec![Op::Compute(about(20 * US))]);
     let victim = maker.function(vec![Op::With(gate, work)]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 pub fn lock_sleep(maker: &mut Maker, host: Host) -> Ill {
@@ -52,18 +52,18 @@ pub fn lock_peer(maker: &mut Maker, host: Host) -> Ill {
 pub fn lock_by_hand(maker: &mut Maker, host: Host) -> Ill {
     let gate = maker.thing(Thing::Lock);
     let length = maker.trouble();
-    let keeper =
-        keeper(maker, vec![sleep(length)], |call| Op::ByHand(gate, None, bare(vec![call])));
+    let holder =
+        holder(maker, vec![sleep(length)], |call| Op::ByHand(gate, None, bare(vec![call])));
     let work = bare(vec![Op::Compute(about(20 * US))]);
     let victim = maker.function(vec![Op::ByHand(gate, None, work)]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 pub fn lock_chain(maker: &mut Maker, host: Host) -> Ill {
     // The holder of the lock waits for another lock, whose holder sleeps.
     let (outer, inner) = (maker.thing(Thing::Lock), maker.thing(Thing::RLock));
     let length = maker.trouble();
-    let last = keeper(maker, vec![sleep(length)], |call| Op::With(inner, bare(vec![call])));
+    let last = holder(maker, vec![sleep(length)], |call| Op::With(inner, bare(vec![call])));
     let touch = bare(vec![Op::Compute(about(30 * US))]);
     let middle = maker.function(vec![Op::With(inner, touch.clone())]);
     let hold = bare(vec![Op::Call(middle)]);
@@ -114,9 +114,9 @@ pub fn event_late(maker: &mut Maker, host: Host) -> Ill {
 }
 
 fn interpreter(maker: &mut Maker, host: Host, what: Vec<Op>) -> Ill {
-    let keeper = keeper(maker, what, |call| call);
+    let holder = holder(maker, what, |call| call);
     let victim = maker.function(Vec::new());
-    Ill::other(maker, victim, keeper, "gil-wait", host).nowhere()
+    Ill::other(maker, victim, holder, "gil-wait", host).nowhere()
 }
 
 pub fn gil_sort(maker: &mut Maker, host: Host) -> Ill {
@@ -147,55 +147,55 @@ pub fn gil_crowd(maker: &mut Maker, host: Host) -> Ill {
 
 pub fn gc_elsewhere(maker: &mut Maker, host: Host) -> Ill {
     let length = maker.trouble_of(200, 500);
-    let keeper = keeper(maker, vec![Op::Collect(about(length))], |call| call);
+    let holder = holder(maker, vec![Op::Collect(about(length))], |call| call);
     let victim = maker.function(Vec::new());
-    Ill::other(maker, victim, keeper, "gc-pause", host).nowhere().slow_ms(120)
+    Ill::other(maker, victim, holder, "gc-pause", host).nowhere().slow_ms(120)
 }
 
 pub fn fork_elsewhere(maker: &mut Maker, host: Host) -> Ill {
     let length = maker.trouble_of(200, 450);
     let child = Op::Wait(Outside::Child, about(3 * MS), "child process true".to_owned());
-    let keeper = keeper(maker, vec![Op::Fork(about(length)), child], |call| call);
+    let holder = holder(maker, vec![Op::Fork(about(length)), child], |call| call);
     let victim = maker.function(Vec::new());
-    Ill::other(maker, victim, keeper, "fork", host).nowhere().slow_ms(120)
+    Ill::other(maker, victim, holder, "fork", host).nowhere().slow_ms(120)
 }
 
 pub fn pool_workers(maker: &mut Maker, host: Host) -> Ill {
     let size = maker.random.between(1, 3) as u32;
     let crew = maker.thing(Thing::Executor(size));
     let length = if maker.sick { maker.trouble() } else { MS };
-    let keeper = maker.function(vec![sleep(length)]);
+    let holder = maker.function(vec![sleep(length)]);
     let quick = maker.function(vec![Op::Compute(about(30 * US))]);
-    let fill = Op::Submit { to: crew, function: keeper, wait: false };
+    let fill = Op::Submit { to: crew, function: holder, wait: false };
     let round = vec![pause(maker), Op::Repeat(size, bare(vec![fill]))];
     maker.round(round);
     let victim = maker.function(vec![Op::Submit { to: crew, function: quick, wait: true }]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 pub fn pool_queue(maker: &mut Maker, host: Host) -> Ill {
     let size = maker.random.between(1, 3) as u32;
     let free = maker.thing(Thing::Queue { items: size, room: None });
     let length = if maker.sick { maker.trouble() } else { MS };
-    let keeper = maker.function(vec![sleep(length)]);
+    let holder = maker.function(vec![sleep(length)]);
     let round = vec![
         pause(maker),
         Op::Repeat(size, bare(vec![Op::Get(free)])),
-        Op::Call(keeper),
+        Op::Call(holder),
         Op::Repeat(size, bare(vec![Op::Put(free)])),
     ];
     maker.round(round);
     let victim = maker.function(vec![Op::Get(free), Op::Compute(about(40 * US)), Op::Put(free)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 pub fn pool_permits(maker: &mut Maker, host: Host) -> Ill {
     let permits = maker.thing(Thing::Semaphore(1));
     let length = maker.trouble();
-    let keeper = keeper(maker, vec![sleep(length)], |call| Op::With(permits, bare(vec![call])));
+    let holder = holder(maker, vec![sleep(length)], |call| Op::With(permits, bare(vec![call])));
     let work = bare(vec![Op::Compute(about(20 * US))]);
     let victim = maker.function(vec![Op::With(permits, work)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host).accepting(&["lock-wait"])
+    Ill::other(maker, victim, holder, "pool-wait", host).accepting(&["lock-wait"])
 }
 
 pub fn pool_room(maker: &mut Maker, host: Host) -> Ill {
@@ -204,24 +204,24 @@ pub fn pool_room(maker: &mut Maker, host: Host) -> Ill {
     let line = maker.thing(Thing::Queue { items, room });
     let length = maker.trouble();
     let stops = maker.sick.then(|| sleep(length)).into_iter().collect();
-    let keeper = maker.function(stops);
+    let holder = maker.function(stops);
     let take = bare(vec![Op::Get(line), Op::Compute(about(50 * US))]);
     let times = maker.random.between(40, 70) as u32;
-    maker.round(vec![Op::Repeat(times, take), Op::Call(keeper)]);
+    maker.round(vec![Op::Repeat(times, take), Op::Call(holder)]);
     let victim = maker.function(vec![Op::Put(line)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 pub fn deadlock(maker: &mut Maker, host: Host) -> Ill {
     let (one, two) = (maker.thing(Thing::Lock), maker.thing(Thing::Lock));
     let limit = about(maker.trouble());
     let ask = |thing| Op::ByHand(thing, Some(limit), Vec::new());
-    let keeper = maker.function(vec![Op::With(two, bare(vec![sleep(40 * MS), ask(one)]))]);
+    let holder = maker.function(vec![Op::With(two, bare(vec![sleep(40 * MS), ask(one)]))]);
     let sick =
-        vec![Op::Start(keeper), Op::With(one, bare(vec![sleep(40 * MS), ask(two)])), Op::JoinLast];
+        vec![Op::Start(holder), Op::With(one, bare(vec![sleep(40 * MS), ask(two)])), Op::JoinLast];
     let victim = if maker.sick { sick } else { Vec::new() };
     let victim = maker.function(victim);
-    let ill = Ill::other(maker, victim, keeper, "deadlock-timeout", host);
+    let ill = Ill::other(maker, victim, holder, "deadlock-timeout", host);
     Ill { every: false, ..ill }
 }
 

@@ -7,8 +7,8 @@ use crate::program::{about, Function, Host, Native, Op, Outside, MS, US};
 const PEER: &str = "tcp 127.0.0.1:5432";
 
 /// The guilty function: this with the defect, next to nothing without.
-fn guilty(maker: &mut Maker, sick: Vec<Op>, mended: Vec<Op>) -> usize {
-    let body = if maker.sick { sick } else { mended };
+fn guilty(maker: &mut Maker, sick: Vec<Op>, healthy: Vec<Op>) -> usize {
+    let body = if maker.sick { sick } else { healthy };
     maker.function(body)
 }
 

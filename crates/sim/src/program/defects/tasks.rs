@@ -6,8 +6,8 @@ use crate::program::{about, Awaiting, Host, Op, Outside, Thing, MS, US};
 
 const PEER: &str = "tcp 127.0.0.1:5432";
 
-fn guilty(maker: &mut Maker, sick: Vec<Op>, mended: Vec<Op>) -> usize {
-    let body = if maker.sick { sick } else { mended };
+fn guilty(maker: &mut Maker, sick: Vec<Op>, healthy: Vec<Op>) -> usize {
+    let body = if maker.sick { sick } else { healthy };
     maker.coroutine(body)
 }
 
@@ -16,13 +16,13 @@ fn sleep(length: u64) -> Op {
 }
 
 /// A task that keeps what requests await.
-fn keeper(maker: &mut Maker, hold: impl Fn(Op) -> Vec<Op>) -> usize {
+fn holder(maker: &mut Maker, hold: impl Fn(Op) -> Vec<Op>) -> usize {
     let length = if maker.sick { maker.trouble() } else { 100 * US };
-    let keeper = maker.coroutine(vec![sleep(length)]);
+    let holder = maker.coroutine(vec![sleep(length)]);
     let pause = sleep(maker.random.between(1200, 1900) * MS);
-    let round = [vec![pause], hold(Op::Call(keeper))].concat();
+    let round = [vec![pause], hold(Op::Call(holder))].concat();
     maker.task_round(round);
-    keeper
+    holder
 }
 
 pub fn task_sleep(maker: &mut Maker, host: Host) -> Ill {
@@ -47,27 +47,27 @@ pub fn task_connect(maker: &mut Maker, host: Host) -> Ill {
 
 pub fn task_lock(maker: &mut Maker, host: Host) -> Ill {
     let gate = maker.thing(Thing::TaskLock);
-    let keeper = keeper(maker, |call| vec![Op::AsyncWith(gate, bare(vec![call]))]);
+    let holder = holder(maker, |call| vec![Op::AsyncWith(gate, bare(vec![call]))]);
     let work = bare(vec![Op::Compute(about(20 * US))]);
     let victim = maker.coroutine(vec![Op::AsyncWith(gate, work)]);
-    Ill::other(maker, victim, keeper, "lock-wait", host)
+    Ill::other(maker, victim, holder, "lock-wait", host)
 }
 
 pub fn task_permits(maker: &mut Maker, host: Host) -> Ill {
     let permits = maker.thing(Thing::TaskSemaphore(1));
-    let keeper = keeper(maker, |call| vec![Op::AsyncWith(permits, bare(vec![call]))]);
+    let holder = holder(maker, |call| vec![Op::AsyncWith(permits, bare(vec![call]))]);
     let work = bare(vec![Op::Compute(about(20 * US))]);
     let victim = maker.coroutine(vec![Op::AsyncWith(permits, work)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host).accepting(&["lock-wait"])
+    Ill::other(maker, victim, holder, "pool-wait", host).accepting(&["lock-wait"])
 }
 
 pub fn task_queue(maker: &mut Maker, host: Host) -> Ill {
     let free = maker.thing(Thing::TaskQueue(2));
     let get = Op::Await(Awaiting::Get(free));
-    let keeper =
-        keeper(maker, |call| vec![get.clone(), get.clone(), call, Op::Put(free), Op::Put(free)]);
+    let holder =
+        holder(maker, |call| vec![get.clone(), get.clone(), call, Op::Put(free), Op::Put(free)]);
     let victim = maker.coroutine(vec![get.clone(), Op::Compute(about(30 * US)), Op::Put(free)]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 pub fn task_executor(maker: &mut Maker, host: Host) -> Ill {
@@ -75,13 +75,13 @@ pub fn task_executor(maker: &mut Maker, host: Host) -> Ill {
     let crew = maker.thing(Thing::Executor(size));
     let length = if maker.sick { maker.trouble() } else { MS };
     let nap = Op::Wait(Outside::Sleep, about(length), String::new());
-    let keeper = maker.function(vec![nap]);
+    let holder = maker.function(vec![nap]);
     let quick = maker.function(vec![Op::Compute(about(30 * US))]);
     let pause = sleep(maker.random.between(1200, 1900) * MS);
-    let fill = Op::Submit { to: crew, function: keeper, wait: false };
+    let fill = Op::Submit { to: crew, function: holder, wait: false };
     maker.task_round(vec![pause, Op::Repeat(size, bare(vec![fill]))]);
     let victim = maker.coroutine(vec![Op::Await(Awaiting::Executor(crew, quick))]);
-    Ill::other(maker, victim, keeper, "pool-wait", host)
+    Ill::other(maker, victim, holder, "pool-wait", host)
 }
 
 /// A call that blocks in a coroutine of the request's own.
