@@ -302,6 +302,13 @@ pub struct Body<'p> {
     pub child: Option<Tid>,
 }
 
+impl Body<'_> {
+    /// Whether what it uses CPU time for is done in the kernel.
+    pub fn is_in_kernel(&self) -> bool {
+        matches!(self.why, Some(Why::Touch | Why::Copy | Why::Fork))
+    }
+}
+
 /// What a thread does when it has no frames left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

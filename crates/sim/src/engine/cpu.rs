@@ -158,7 +158,7 @@ impl World<'_> {
         thread.since = self.now;
         thread.used.cpu_ns += ran_ns;
         thread.fair_ns += ran_ns;
-        if matches!(thread.body.why, Some(Why::Touch | Why::Copy | Why::Fork)) {
+        if thread.body.is_in_kernel() {
             thread.used.system_ns += ran_ns;
         }
         if let Some(Micro::Cpu { left, .. }) = thread.body.micros.front_mut() {

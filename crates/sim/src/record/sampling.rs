@@ -259,13 +259,20 @@ impl<'p> World<'p> {
 
     fn read_usage(&self, tid: Tid, sample: &mut Sample) {
         const TICK_US: u64 = 10_000;
-        let used = &self.threads[tid].used;
+        let thread = &self.threads[tid];
+        let used = &thread.used;
+        // What it has run since it was last charged counts where it will: neither time goes back.
+        let since_ns = match thread.state {
+            State::Running(_) if thread.body.is_in_kernel() => self.running_ns(tid),
+            _ => 0,
+        };
+        let system_ns = used.system_ns + since_ns;
         let step = |ns: u64| (ns / US / TICK_US * TICK_US) as u32;
         let usage = Usage {
             faults: used.faults as u32,
             storage_kib: used.storage_kib as u32,
-            user_us: step(self.clock_of(tid).saturating_sub(used.system_ns)),
-            system_us: step(used.system_ns),
+            user_us: step(self.clock_of(tid).saturating_sub(system_ns)),
+            system_us: step(system_ns),
         };
         (sample.target, sample.timeout_ns) = usage.pack();
         sample.flags |= flag::USAGE;

@@ -105,6 +105,24 @@ fn what_few_slow_requests_waited_for_is_true_of_them_however_little_the_others_d
 }
 
 #[test]
+fn no_counter_of_a_threads_time_goes_back() {
+    for (seed, name) in [(94, "disk_sync"), (19, "disk_sync"), (36, "fault_fresh")] {
+        let program = draw::of_defect(seed, draw::named(name).unwrap(), true);
+        let mut world = World::new(&program, true);
+        world.run();
+        let capture = capture::read::Capture::parse(&world.capture().unwrap()).unwrap();
+        for (tid, samples) in &capture.samples {
+            let readings: Vec<_> = samples.iter().filter_map(|s| s.usage()).collect();
+            for two in readings.windows(2) {
+                let forward =
+                    two[0].user_us <= two[1].user_us && two[0].system_us <= two[1].system_us;
+                assert!(forward, "{name} {seed}, thread {tid}: {two:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_read_write_lock_has_many_readers_or_one_writer() {
     for name in ["shared_reader", "shared_writer"] {
         let program = draw::of_defect(69, draw::named(name).unwrap(), true);
