@@ -60,6 +60,17 @@ pub(crate) struct LimitedWaits {
     pub(crate) ran_out: bool,
     /// After one that ran to its limit its thread asked again.
     pub(crate) in_slices: bool,
+    /// The longest after which one asked again: then its code does not give up any sooner.
+    pub(crate) longest_asked: Asked,
+}
+
+/// How far a thread that asks in slices had come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// Since it first asked.
+    pub(crate) ns: u64,
+    /// How many time limits that samples saw have run out.
+    pub(crate) limits: usize,
 }
 
 /// Thread, end of its wait, lock, and stack.

@@ -14,7 +14,7 @@ use format::wait::WaitKind;
 
 use crate::context::Context;
 use crate::facts::{pools, threads};
-use crate::memo::LimitedWaits;
+use crate::memo::{Asked, LimitedWaits};
 
 /// Whether the wait ended because its time was up: nobody ended it, and its thread did not ask for
 /// the same again.
@@ -47,10 +47,17 @@ pub fn timed_out(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
 /// after the slice of `sample`, and got its notice before any sample saw that. By switch records it
 /// went off its CPU again at once, for less time than the slice; without them notices come there,
 /// or there was time for one before the next sample, or the request's end.
+///
+/// Or it got its notice just as that slice ran out: another wait there asked on after more time and
+/// as many limits, so it is no limit of time or tries that ended this one.
 fn goes_on_unseen(cx: &Context<'_>, segment: &Segment<'_>, sample: &Sample) -> bool {
     let others = limited_waits(cx, sample.stack);
     if !others.in_slices {
         return false;
+    }
+    let (own, longest) = (asked(cx, segment.tid, sample), others.longest_asked);
+    if longest.ns > own.ns && longest.limits >= own.limits {
+        return true;
     }
     let Some(slice) = cx.off_at(segment.tid, sample.t_ns).filter(|_| segment.exact) else {
         let next = cx.samples_in(segment.tid, sample.t_ns + 1, u64::MAX).first();
@@ -144,8 +151,13 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
     for (tid, samples) in &cx.capture.samples {
         for (i, sample) in samples.iter().enumerate().filter(|(_, sample)| there(sample)) {
             let limit_ns = sample.t_ns.saturating_add(sample.timeout_ns);
-            found.in_slices = found.in_slices
-                || asks_again(cx, *tid, (sample, limit_ns), &samples[i + 1..], there);
+            if asks_again(cx, *tid, (sample, limit_ns), &samples[i + 1..], there) {
+                let asked = asked(cx, *tid, sample);
+                found.in_slices = true;
+                if asked.ns > found.longest_asked.ns {
+                    found.longest_asked = asked;
+                }
+            }
             let until_ns = cx.off_at(*tid, sample.t_ns).map(|off| off.in_ns);
             let gone = |s: &&Sample| s.wait != sample.wait || s.stack != sample.stack;
             let moved_ns = || samples[i..].iter().find(gone).map(|s| s.t_ns);
@@ -162,6 +174,21 @@ fn limited_waits(cx: &Context<'_>, stack: u32) -> LimitedWaits {
     }
     cx.limited_waits.borrow_mut().insert(stack, found);
     found
+}
+
+/// How far a thread has come when the slice of `sample` runs out.
+fn asked(cx: &Context<'_>, tid: u32, sample: &Sample) -> Asked {
+    let first = cx.slices(tid, sample).map_or(sample, |(first, _)| first);
+    let begin_ns = cx.off_at(tid, first.t_ns).map_or(first.t_ns, |off| off.out_ns);
+    let (mut limits, mut limit_ns) = (0, 0);
+    for seen in cx.samples_in(tid, first.t_ns, sample.t_ns + 1) {
+        let limited = seen.timeout_ns > 1 && seen.flags & flag::USAGE == 0;
+        if seen.wait == WaitKind::Futex && limited && seen.t_ns >= limit_ns {
+            limits += 1;
+            limit_ns = seen.t_ns.saturating_add(seen.timeout_ns);
+        }
+    }
+    Asked { ns: limit_ns.saturating_sub(begin_ns), limits }
 }
 
 /// When a thread was done with what it was at: the end of its request, or its own.

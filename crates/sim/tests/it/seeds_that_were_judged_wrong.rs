@@ -1,7 +1,7 @@
 //! Seeds whose verdict was wrong once, each with what was fixed: they remain right, and nothing
 //! about them is *confirmed* and wrong.
 
-use sim::judge::case::{judge, verdict};
+use sim::judge::case::{judge, verdict, Outcome};
 use sim::program::draw;
 
 /// A seed, and the defect that it is drawn with.
@@ -47,9 +47,15 @@ const FIXED: &[(&str, Seeds)] = &[
     ),
 ];
 
-#[test]
-fn each_has_the_right_cause_place_and_culprit_now() {
-    for (what, (on, off)) in FIXED {
+/// The same, of seeds whose first finding was right, but not one beside it.
+const FIXED_BESIDE: &[(&str, Seeds)] = &[(
+    "a thread that asks in slices gets its notice when its last one happens to run out",
+    (&[(52, "slices_event"), (577, "slices_event"), (877, "slices_event")], &[]),
+)];
+
+/// Judges each of them.
+fn for_each(fixed: &[(&str, Seeds)], check: impl Fn(&Outcome, &str)) {
+    for (what, (on, off)) in fixed {
         let both = on.iter().map(|seed| (*seed, true)).chain(off.iter().map(|seed| (*seed, false)));
         for ((seed, defect), switches) in both {
             let program = draw::of_defect(seed, draw::named(defect).unwrap(), true);
@@ -58,8 +64,22 @@ fn each_has_the_right_cause_place_and_culprit_now() {
             let shown =
                 format!("{what}: seed {seed} with {defect}, switch records {switches}: {said:#?}");
             assert!(outcome.valid && outcome.is_right(), "{shown}");
-            let sure = outcome.sure.iter().filter(|(level, _, _)| *level == "confirmed");
-            assert!(sure.clone().all(|(_, _, right)| *right), "{shown}");
+            check(&outcome, &shown);
         }
     }
+}
+
+#[test]
+fn no_finding_beside_the_first_is_wrong_now() {
+    for_each(FIXED_BESIDE, |outcome, shown| {
+        assert!(outcome.sure.iter().all(|(_, _, right)| *right), "{shown}");
+    });
+}
+
+#[test]
+fn each_has_the_right_cause_place_and_culprit_now() {
+    for_each(FIXED, |outcome, shown| {
+        let sure = outcome.sure.iter().filter(|(level, _, _)| *level == "confirmed");
+        assert!(sure.clone().all(|(_, _, right)| *right), "{shown}");
+    });
 }

@@ -171,6 +171,41 @@ fn a_thread_that_asks_again_when_its_time_is_up_waits_once() {
     }
 }
 
+/// Thread 8 asks in as many slices of 99 ms at the place of thread 7, and gets its notice 50 ms
+/// into the last.
+fn asks(made: &mut Capture, switches: bool, slices: u64) {
+    let stack = made.samples[&7][0].stack;
+    let begin = |at: u64| at / 100 * 100;
+    let end = 2000 + slices * 100 - 50;
+    if switches {
+        let times = (20..20 + slices).map(|i| (i * 100, (i * 100 + 99).min(end)));
+        off(made, 8, &times.collect::<Vec<_>>());
+    }
+    let looks: Vec<_> = (2005..end).step_by(20).map(|at| (at, WaitKind::Futex, stack)).collect();
+    seen(made, 8, &looks);
+    for look in made.samples.get_mut(&8).expect("seen") {
+        let at = (look.t_ns - BEGIN) / MS;
+        (look.timeout_ns, look.target) = (BEGIN + (begin(at) + 99) * MS - look.t_ns, 8192);
+    }
+    made::also_seen(made, 8, std::iter::once(end + 2), WaitKind::Running, 0);
+}
+
+#[test]
+fn code_that_asked_on_for_longer_elsewhere_gave_up_on_no_time_limit() {
+    // All slices of thread 7 ran out, the last one, too: its notice came just then.
+    for switches in [true, false] {
+        let mut made = in_slices(switches, false);
+        asks(&mut made, switches, 7);
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), "lock-wait", "{}", to_text(&verdict));
+    }
+    // As far as is known, such code gives up after four or five.
+    let mut made = in_slices(true, false);
+    asks(&mut made, true, 4);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout", "{}", to_text(&verdict));
+}
+
 #[test]
 fn one_that_waited_for_the_gil_before_it_asked_again_waits_once() {
     // The last slice ends after 45 of its 99 ms, and no sample saw it.
