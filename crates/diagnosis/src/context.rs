@@ -8,8 +8,10 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 
+use analysis::frames::Function;
 use analysis::index::Index;
 use capture::read::Capture;
+use format::usage::Usage;
 
 use crate::explain::trace::Trace;
 use crate::memo::{Bursts, GilWaits, LimitedWaits, Readings, Transaction, WaitKey};
@@ -36,6 +38,8 @@ pub(crate) struct Context<'c> {
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
     /// Stacks of code in which the process grew.
     pub(crate) grown: OnceCell<HashSet<u32>>,
+    /// What threads used in each function, and in what time; built at the first question.
+    pub(crate) used_in: OnceCell<HashMap<Function, (Usage, u64)>>,
     /// How waits with a time limit ended at the place of a stack; of stacks that were asked about.
     pub(crate) limited_waits: RefCell<HashMap<u32, LimitedWaits>>,
     /// Threads of native libraries, by the library's file; built at the first question.
@@ -76,6 +80,7 @@ impl<'c> Context<'c> {
             gil_waits: RefCell::default(),
             pools: RefCell::default(),
             grown: OnceCell::new(),
+            used_in: OnceCell::new(),
             limited_waits: RefCell::default(),
             library_threads: OnceCell::new(),
             transactions: OnceCell::new(),

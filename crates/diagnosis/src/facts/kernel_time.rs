@@ -2,10 +2,13 @@
 //!
 //! Samples carry readings of a thread's counters: CPU time in the kernel and outside, page faults,
 //! storage traffic. What it promises: the difference of two readings around the interval, far
-//! enough apart to say something, or nothing.
+//! enough apart to say something, or nothing. Of intervals amid calls that have no readings (a
+//! sample of a wait for a file has its path instead) it is what threads used in the same function
+//! in all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use analysis::frames::Function;
 use analysis::thresholds;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
@@ -52,6 +55,50 @@ pub fn usage_around(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
             }
         }
     }
+}
+
+/// The same; where its readings cover too little, what threads used in its function in all, if that
+/// says something.
+fn usage_at(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Usage> {
+    let in_all = || {
+        let place = cx.frames.innermost_user(segment.stack())?;
+        let known = cx.used_in.get_or_init(|| used_in_functions(cx));
+        let (used, apart_ns) = known.get(&place.in_function())?;
+        (*apart_ns >= thresholds::usage_ns()).then_some(*used)
+    };
+    usage_around(cx, segment).or_else(in_all)
+}
+
+const NOTHING: Usage = Usage { faults: 0, storage_kib: 0, user_us: 0, system_us: 0 };
+
+/// What threads used in each function of the program's, from a reading to the next one in the same
+/// request, between which no sample saw the thread in another function; and how far apart these
+/// are in all. Cost: one walk over all samples.
+fn used_in_functions(cx: &Context<'_>) -> HashMap<Function, (Usage, u64)> {
+    let mut functions: HashMap<u32, Option<Function>> = HashMap::new();
+    let mut used: HashMap<Function, (Usage, u64)> = HashMap::new();
+    for (tid, samples) in &cx.capture.samples {
+        let mut from: Option<(&Sample, Usage)> = None;
+        for sample in samples {
+            let find = || Some(cx.frames.innermost_user(sample.stack)?.in_function());
+            let function = functions.entry(sample.stack).or_insert_with(find).clone();
+            from = from.filter(|(first, _)| functions.get(&first.stack) == Some(&function));
+            let (Some(usage), Some(function)) = (sample.usage(), function) else { continue };
+            let request = |s: &Sample| cx.request_end(*tid, s.t_ns);
+            let begin = from.filter(|(first, _)| request(first) == request(sample));
+            if let Some((first, before)) = begin {
+                let (sum, apart_ns) = used.entry(function).or_insert((NOTHING, 0));
+                let more = usage.since(before);
+                *apart_ns += sample.t_ns - first.t_ns;
+                sum.faults = sum.faults.saturating_add(more.faults);
+                sum.storage_kib = sum.storage_kib.saturating_add(more.storage_kib);
+                sum.user_us = sum.user_us.saturating_add(more.user_us);
+                sum.system_us = sum.system_us.saturating_add(more.system_us);
+            }
+            from = Some((sample, usage));
+        }
+    }
+    used
 }
 
 pub(crate) fn is_fault(wait: WaitKind) -> bool {
@@ -112,7 +159,7 @@ pub(crate) fn waits_for_memory(cx: &Context<'_>, segment: &Segment<'_>) -> bool 
     match segment.state {
         State::Wait => segment.sampled && is_fault(segment.wait()) || is_one_of_many(cx, segment),
         State::Unknown => is_one_of_many(cx, segment),
-        State::Run => usage_around(cx, segment).is_some_and(|used| {
+        State::Run => usage_at(cx, segment).is_some_and(|used| {
             let cheap = || costs_of_pages(used, u64::from(used.faults));
             is_mostly_kernel(used)
                 && used.faults > 0
@@ -160,7 +207,7 @@ fn grown(cx: &Context<'_>) -> HashSet<u32> {
 
 /// Whether a thread that was on a CPU was mostly in the kernel, moving data from or to storage.
 pub(crate) fn moves_storage(cx: &Context<'_>, segment: &Segment<'_>) -> bool {
-    usage_around(cx, segment).filter(|used| is_mostly_kernel(*used)).is_some_and(|used| {
+    usage_at(cx, segment).filter(|used| is_mostly_kernel(*used)).is_some_and(|used| {
         let enough = u64::from(used.system_us) * thresholds::storage_kib() as u64 / 1_000_000;
         u64::from(used.storage_kib) >= enough.max(1)
     })

@@ -82,6 +82,7 @@ mod records {
     mod many_short_waits_are_explained_by_samples_of_one;
     mod one_request_that_stands_for_several;
     mod paused_switch_records_are_not_running;
+    mod short_runs_amid_calls_on_files;
     mod unsampled_waits_of_normal_requests;
     mod what_one_sample_is_valid_for;
     mod work_on_a_crowded_machine;

@@ -48,10 +48,13 @@ const FIXED: &[(&str, Seeds)] = &[
 ];
 
 /// The same, of seeds whose first finding was right, but not one beside it.
-const FIXED_BESIDE: &[(&str, Seeds)] = &[(
-    "a thread that asks in slices gets its notice when its last one happens to run out",
-    (&[(52, "slices_event"), (577, "slices_event"), (877, "slices_event")], &[]),
-)];
+const FIXED_BESIDE: &[(&str, Seeds)] = &[
+    (
+        "a thread that asks in slices gets its notice when its last one happens to run out",
+        (&[(52, "slices_event"), (577, "slices_event"), (877, "slices_event")], &[]),
+    ),
+    ("short runs between syncs move data", (&[(19, "disk_sync"), (94, "disk_sync")], &[])),
+];
 
 /// Judges each of them.
 fn for_each(fixed: &[(&str, Seeds)], check: impl Fn(&Outcome, &str)) {
