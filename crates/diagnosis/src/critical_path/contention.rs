@@ -3,7 +3,8 @@
 //!
 //! How it works: time without a CPU within work that is long by itself (`facts::long_work`), or
 //! long for the event loop that it keeps, counts as that work, and a thread that waits for the GIL
-//! meanwhile waits for its holder. Otherwise it is cpu-starved.
+//! meanwhile waits for its holder. So does time in which work that keeps a loop waited for the GIL,
+//! whose holder had no CPU. Otherwise it is cpu-starved.
 //!
 //! A thread that ran for microseconds at a time, many times over, may have given its CPU away
 //! itself (`sched_yield` in a loop: a lock that spins), or others may have preempted it each time
@@ -54,9 +55,11 @@ pub(crate) fn give_to_work(cx: &Context<'_>, slices: &mut [Slice<'_>]) {
         .collect();
     let given: Vec<Option<Claim>> = (0..slices.len())
         .map(|i| {
+            let segment = &slices[i].segment;
             let starved = slices[i].claim.cause == Cause::CpuStarved;
-            let ready = starved && slices[i].segment.state == State::Ready;
-            ready.then(|| nearest(slices, &long, i)).flatten()
+            // What keeps a loop keeps it while it waits for the GIL, too.
+            let own = segment.state == State::Ready || cx.is_loop(segment);
+            (starved && own).then(|| nearest(slices, &long, i)).flatten()
         })
         .collect();
     for (slice, claim) in slices.iter_mut().zip(given) {

@@ -12,6 +12,7 @@ use analysis::signatures::Stdlib;
 use analysis::thresholds;
 use analysis::timeline::State;
 use capture::read::Frame;
+use format::wait::WaitKind;
 
 use crate::cause::Cause;
 use crate::claim::Weighed;
@@ -36,8 +37,12 @@ pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>>
                 group
             }
             Cause::EventLoopBlocked => {
-                // A callback that waits does so in one place; one that computes in many.
-                let waits = |w: &Weighed<'_>| w.slice.segment.state == State::Wait;
+                // A callback that waits does so in one place; one that computes in many, where it
+                // may wait for the GIL as well.
+                let waits = |w: &Weighed<'_>| {
+                    let s = &w.slice.segment;
+                    s.state == State::Wait && s.wait() != WaitKind::Gil
+                };
                 let (waited, computed) = slices.into_iter().partition(waits);
                 let mut both = by_place(cx, cause, waited);
                 for group in by_function(cx, cause, computed) {

@@ -54,6 +54,13 @@ const FIXED_BESIDE: &[(&str, Seeds)] = &[
         (&[(52, "slices_event"), (577, "slices_event"), (877, "slices_event")], &[]),
     ),
     ("short runs between syncs move data", (&[(19, "disk_sync"), (94, "disk_sync")], &[])),
+    (
+        "the work that keeps a loop waits for the GIL of a thread without a CPU",
+        (
+            &[(290, "loop_starved"), (590, "loop_starved")],
+            &[(290, "loop_starved"), (590, "loop_starved")],
+        ),
+    ),
 ];
 
 /// Judges each of them.

@@ -113,6 +113,35 @@ fn a_callback_that_lost_its_cpu_still_keeps_its_loop() {
     assert_eq!(judged(2).0, "cpu-starved", "40 ms of work is a loop's ordinary business");
 }
 
+/// The loop's callback runs 20 of every 50 ms, and waits for the GIL for the rest: `OTHER` has it,
+/// which hardly runs, as it gets no CPU.
+#[test]
+fn a_callback_that_waited_for_a_holder_of_the_gil_without_a_cpu_still_keeps_its_loop() {
+    let mut made = slow(1000);
+    made.requests.iter_mut().for_each(|r| r.on_loop = true);
+    let rows = stack(&mut made, &[("view", "/srv/app.py", 12), ("rows", "/srv/app.py", 30)]);
+    let rank = stack(&mut made, &[("rank", "/srv/jobs.py", 8)]);
+    let waits: Vec<(u64, u64)> = (0..20).map(|i| (i * 50 + 20, i * 50 + 50)).collect();
+    off(&mut made, OWN, &waits);
+    also_off(&mut made, OWN, false, &[(1001, 5000)]);
+    for i in 0..20 {
+        also_off(&mut made, OTHER, false, &[(i * 50, i * 50 + 19)]);
+        also_off(&mut made, OTHER, true, &[(i * 50 + 20, i * 50 + 50)]);
+        also_seen(&mut made, OWN, [i * 50 + 5].into_iter(), Running, rows);
+        also_seen(&mut made, OWN, [i * 50 + 25, i * 50 + 45].into_iter(), Gil, rows);
+        also_seen(&mut made, OTHER, [i * 50 + 25, i * 50 + 45].into_iter(), Running, rank);
+    }
+    also_off(&mut made, OTHER, false, &[(1000, 9000)]);
+    for look in made.samples.get_mut(&OWN).expect("seen").iter_mut().filter(|s| s.wait == Gil) {
+        look.gil_holder = OTHER;
+    }
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "event-loop-blocked", "{}", to_text(&verdict));
+    assert!(first.share > 0.95, "{}", first.share);
+}
+
 /// The request waits 1,000 ms for the GIL that `OTHER` keeps, which runs `each` of every 50 ms.
 fn kept(each: u64) -> Capture {
     let mut made = slow(1000);
