@@ -61,6 +61,10 @@ const FIXED_BESIDE: &[(&str, Seeds)] = &[
             &[(290, "loop_starved"), (590, "loop_starved")],
         ),
     ),
+    (
+        "of waiters in slices the one that is woken first shows which thread woke them",
+        (&[(728, "slices_queue")], &[]),
+    ),
 ];
 
 /// Judges each of them.

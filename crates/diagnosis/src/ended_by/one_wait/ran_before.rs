@@ -282,10 +282,17 @@ fn first_released(cx: &Context<'_>, segment: &Segment<'_>, from_ns: u64, to_ns: 
             |s: &&Sample| s.wait == WaitKind::Futex && cx.same_place(s.stack, segment.stack());
         let last = seen.iter().rev().find(waits)?;
         let off = cx.capture.off_cpu.get(&tid)?;
-        let whole = off[..off.partition_point(|o| o.out_ns <= last.t_ns)].last()?;
-        let most = overlap_ns((whole.out_ns, whole.in_ns), (from_ns, to_ns));
-        (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)
-            .then_some(whole.in_ns)
+        let around = |s: &Sample| off[..off.partition_point(|o| o.out_ns <= s.t_ns)].last();
+        // One that asks in slices waits for all of them; behind one that ran out there may be more
+        // that no sample saw.
+        let slices = cx.slices(tid, last);
+        let (first, last) = slices.unwrap_or((last, last));
+        let (begin_ns, end_ns) = (around(first)?.out_ns, around(last)?.in_ns);
+        let limit_ns = last.t_ns.saturating_add(last.timeout_ns);
+        let goes_on = slices.is_some() && end_ns + thresholds::turn_ns() >= limit_ns;
+        let most = overlap_ns((begin_ns, end_ns), (from_ns, to_ns));
+        let fits = end_ns > half && end_ns < to_ns && most * 2 > to_ns - from_ns && !goes_on;
+        fits.then_some(end_ns)
     });
     let first = ends.min().unwrap_or(to_ns);
     // Waiters at one Barrier are woken together; others at the same place are at other ones.

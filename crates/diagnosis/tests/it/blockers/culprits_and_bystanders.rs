@@ -136,6 +136,48 @@ fn a_thread_at_the_waiters_place_is_a_fellow_waiter() {
     assert_eq!(verdict.findings.len(), 1, "the part without a holder is the same lock's");
 }
 
+/// Threads 7 and 8 ask for an item in slices of 100 ms. Thread 9 gives one, which 8 takes, and
+/// gives back for 7 to take 8 ms later. Thread 10 was about just then.
+#[test]
+fn the_thread_that_woke_the_first_of_those_that_ask_in_slices_is_meant() {
+    const QUEUE: (&str, &str, u32) = ("Queue.get", "/usr/lib/python3.11/queue.py", 171);
+    const CONDITION: (&str, &str, u32) =
+        ("Condition.wait", "/usr/lib/python3.11/threading.py", 331);
+    let mut made = capture();
+    let waits = stack_on(&mut made, 2, &[QUEUE, CONDITION]);
+    made.requests.push(request(99, BEGIN, 500));
+    for (tid, ended) in [(7, 463), (8, 455)] {
+        let slices: Vec<(u64, u64)> =
+            (0..5).map(|i| (i * 100, (i * 100 + 99).min(ended))).collect();
+        off(&mut made, tid, &slices);
+        let samples: Vec<_> =
+            (5..ended).step_by(20).map(|at| (at, WaitKind::Futex, waits)).collect();
+        seen(&mut made, tid, &samples);
+        for sample in made.samples.get_mut(&tid).expect("seen") {
+            let at = (sample.t_ns - BEGIN) / MS;
+            sample.timeout_ns = BEGIN + (at / 100 * 100 + 99) * MS - sample.t_ns;
+            sample.target = 4096 * u64::from(tid);
+        }
+    }
+    for (tid, stack, ran) in [(9, 3, 453), (10, 4, 462)] {
+        off(&mut made, tid, &[(0, ran), (ran + 1, 900)]);
+        seen(&mut made, tid, &[(50, WaitKind::Sleep, stack), (300, WaitKind::Sleep, stack)]);
+    }
+    let culprit = |made: &Capture| {
+        let verdict = diagnose(made, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
+        first.culprit.as_ref().map(|place| place.function.clone())
+    };
+    assert_eq!(culprit(&made).as_deref(), Some("slow_job"));
+    // No sample saw the last slice of thread 8: it did not end with the one before, when thread 10
+    // was about. Thread 9 ran when it did, and when thread 7 went on.
+    made.samples.get_mut(&8).expect("seen").retain(|s| s.t_ns < BEGIN + 399 * MS);
+    off(&mut made, 9, &[(0, 462), (463, 900)]);
+    off(&mut made, 10, &[(0, 398), (399, 900)]);
+    assert_eq!(culprit(&made).as_deref(), Some("slow_job"));
+}
+
 #[test]
 fn one_that_joins_a_thread_lets_go_of_nothing() {
     let mut made = lock(6);
