@@ -148,7 +148,7 @@ fn keep(cx: &Context<'_>, wait: &Segment<'_>, found: &[Candidate], won: Option<&
     }
     let is_won = |c: &Candidate| won.is_some_and(|w| (w.by, w.blocker) == (c.by, c.blocker));
     let shown = |c: &Candidate| {
-        let who = match c.blocker {
+        let subject = match c.blocker {
             None => Subject::Nobody,
             Some(blocker) if blocker.doing.is_some() => Subject::Code,
             Some(blocker) => Subject::Thread(blocker.tid),
@@ -161,7 +161,7 @@ fn keep(cx: &Context<'_>, wait: &Segment<'_>, found: &[Candidate], won: Option<&
         };
         let place = c.blocker.and_then(|b| cx.frames.innermost(b.stack));
         let (evidence, won) = (vec![Fact::Named(c.by, c.weight)], usize::from(is_won(c)));
-        explain::Candidate { who, place, evidence, weight: None, fate, won }
+        explain::Candidate { subject, place, evidence, weight: None, fate, won }
     };
     let mut heaviest: Vec<&Candidate> = found.iter().collect();
     heaviest.sort_by(|a, b| is_won(b).cmp(&is_won(a)).then_with(|| b.weight.total_cmp(&a.weight)));

@@ -72,7 +72,7 @@ impl Contest {
             let stack = cx.main_stack(tid, from_ns, to_ns);
             let place = cx.frames.innermost(stack);
             let won = usize::from(fate == Fate::Won);
-            Candidate { who: Subject::Thread(tid), place, evidence, weight, fate, won }
+            Candidate { subject: Subject::Thread(tid), place, evidence, weight, fate, won }
         });
         (shown.collect(), more)
     }
@@ -161,12 +161,12 @@ pub(crate) fn keep_one(cx: &Context<'_>, question: Question, found: &Blocker, fa
     if !cx.trace.wants(question.from_ns, question.to_ns) {
         return;
     }
-    let who = match found.doing {
+    let subject = match found.doing {
         Some(_) => Subject::Code,
         None => Subject::Thread(found.tid),
     };
     let (won, place) = (fate == Fate::Won, cx.frames.innermost(found.stack));
     let (evidence, won, weight) = (Vec::new(), usize::from(won), won.then_some(1.0));
-    let one = Candidate { who, place, evidence, weight, fate, won };
+    let one = Candidate { subject, place, evidence, weight, fate, won };
     cx.trace.put(question.answered((vec![one], 0), Vec::new()));
 }

@@ -66,8 +66,8 @@ fn named(capture: &Capture, by: &str, tid: u32, at: Option<&Place>) -> Value {
 
 fn blocker(capture: &Capture, blocker: &BlockerPart) -> Value {
     json!({
-        "by": blocker.who.map(|(by, _)| by.id()),
-        "thread": blocker.who.map(|(_, tid)| thread(capture, tid)),
+        "by": blocker.named.map(|(by, _)| by.id()),
+        "thread": blocker.named.map(|(_, tid)| thread(capture, tid)),
         "where": place(blocker.place.as_ref()),
         "part": round(blocker.part),
     })
@@ -90,7 +90,7 @@ fn candidate(capture: &Capture, c: &Candidate) -> Value {
         Fate::Dropped(why) => Some(why.id()),
     };
     json!({
-        "who": subject(capture, &c.who),
+        "who": subject(capture, &c.subject),
         "where": place(c.place.as_ref()),
         "evidence": c.evidence.iter().map(fact).collect::<Vec<_>>(),
         "weight": c.weight.map(round),
@@ -99,8 +99,8 @@ fn candidate(capture: &Capture, c: &Candidate) -> Value {
     })
 }
 
-fn subject(capture: &Capture, who: &Subject) -> Value {
-    match who {
+fn subject(capture: &Capture, one: &Subject) -> Value {
+    match one {
         Subject::Thread(tid) => json!(thread(capture, *tid)),
         Subject::Task(id) => json!(format!("task {id:x}")),
         Subject::Code => json!("code"),

@@ -109,8 +109,8 @@ impl Shown<'_> {
         let seen = if interval.seen { "" } else { ", no sample" };
         let _ = write!(text, "; {exact}{seen}; rule {}", interval.rule);
         if let Some((by, tid, place)) = &interval.blocker {
-            let (by, who) = (by.id(), self.who(&Subject::Thread(*tid), place.as_ref()));
-            let _ = write!(text, "; blocker {who}, by {by}");
+            let (by, blocker) = (by.id(), self.subject(&Subject::Thread(*tid), place.as_ref()));
+            let _ = write!(text, "; blocker {blocker}, by {by}");
         }
         text
     }
@@ -140,7 +140,7 @@ impl Shown<'_> {
             Fate::Won => "won  ".to_owned(),
             Fate::Dropped(_) => "lost ".to_owned(),
         };
-        text.push_str(&self.who(&candidate.who, candidate.place.as_ref()));
+        text.push_str(&self.subject(&candidate.subject, candidate.place.as_ref()));
         let facts: Vec<String> = candidate.evidence.iter().map(fact).collect();
         if !facts.is_empty() {
             let _ = write!(text, ": {}", facts.join(", "));
@@ -156,18 +156,18 @@ impl Shown<'_> {
 
     fn blocker(&self, blocker: &BlockerPart) -> String {
         let part = blocker.part * 100.0;
-        match blocker.who {
+        match blocker.named {
             None => format!("{part:.0} % nobody known"),
             Some((by, tid)) => {
-                let who = self.who(&Subject::Thread(tid), blocker.place.as_ref());
-                format!("{part:.0} % {who}, by {}", by.id())
+                let blocker = self.subject(&Subject::Thread(tid), blocker.place.as_ref());
+                format!("{part:.0} % {blocker}, by {}", by.id())
             }
         }
     }
 
-    fn who(&self, who: &Subject, place: Option<&Place>) -> String {
+    fn subject(&self, one: &Subject, place: Option<&Place>) -> String {
         let at = place.map_or_else(String::new, |place| format!(" at {}", place.short()));
-        match who {
+        match one {
             Subject::Thread(tid) => format!("{}{at}", self.thread(*tid)),
             Subject::Task(id) => format!("task {id:x}{at}"),
             Subject::Code => format!("code{at}"),

@@ -198,7 +198,7 @@ pub enum Fate {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The thread, task, code or cause.
-    pub who: Subject,
+    pub subject: Subject,
     /// Where it was, as far as known.
     pub place: Option<Place>,
     /// What speaks for it.
@@ -311,7 +311,7 @@ pub struct Example {
 #[derive(Clone, Debug)]
 pub struct BlockerPart {
     /// How it was found, and its thread; None: no blocker is known.
-    pub who: Option<(Inference, u32)>,
+    pub named: Option<(Inference, u32)>,
     /// Where it was.
     pub place: Option<Place>,
     /// The part of the finding's excess.

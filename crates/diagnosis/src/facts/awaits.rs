@@ -183,7 +183,7 @@ impl<'c> AwaitTimeline<'c> {
             use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
             matches!(kind, Executor | Future | Event | Resolve | Running | Ready)
         };
-        let samples = self.looks_in(from_ns, to_ns);
+        let samples = self.samples_in(from_ns, to_ns);
         samples.iter().filter(|r| !by_thread(r.kind)).count() * 2 > samples.len()
     }
 
@@ -206,12 +206,12 @@ impl<'c> AwaitTimeline<'c> {
 
     /// The last stack seen in `[from, to)`, 0 without one.
     pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
-        let samples = self.looks_in(from_ns, to_ns);
+        let samples = self.samples_in(from_ns, to_ns);
         let executor = samples.iter().rev().find(|r| r.kind == AwaitKind::Executor);
         executor.or(samples.last()).map_or(0, |r| r.stack)
     }
 
-    fn looks_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
+    fn samples_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
         let begin = self.seen.partition_point(|r| r.t_ns < from_ns);
         let end = self.seen.partition_point(|r| r.t_ns < to_ns);
         &self.seen[begin..end.max(begin)]

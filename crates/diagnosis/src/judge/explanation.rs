@@ -82,11 +82,11 @@ fn blockers(judge: &Material<'_, '_>, group: &Group<'_>) -> (Vec<BlockerPart>, u
         let key = (culprit.map(|c| (c.by, c.tid)), place);
         *sums.entry(key).or_default() += w.excess_ns;
     }
-    if sums.keys().all(|(who, _)| who.is_none()) {
+    if sums.keys().all(|(named, _)| named.is_none()) {
         return (Vec::new(), 0);
     }
     let all = group.excess_ns().max(1.0);
-    let blocker = |((who, place), ns): (Key, f64)| BlockerPart { who, place, part: ns / all };
+    let blocker = |((named, place), ns): (Key, f64)| BlockerPart { named, place, part: ns / all };
     let mut found: Vec<BlockerPart> = sums.into_iter().map(blocker).collect();
     found.sort_by(|a, b| b.part.total_cmp(&a.part));
     let small = |b: &BlockerPart| is_under_a_percent(b.part);
@@ -189,7 +189,7 @@ fn add(known: &mut Comparison, other: Comparison) {
         match known
             .candidates
             .iter_mut()
-            .find(|c| c.who == candidate.who && same_place(c, &candidate))
+            .find(|c| c.subject == candidate.subject && same_place(c, &candidate))
         {
             Some(same) => {
                 same.won += candidate.won;

@@ -40,13 +40,13 @@ pub fn of_group(
         return tried.or_else(|| Some(place.clone()));
     }
     let stack = group.heaviest()?.slice.claim.stack;
-    let found = repeats.and_then(|_| who_calls_often(cx, stack));
+    let found = repeats.and_then(|_| frequent_caller(cx, stack));
     found.filter(|found| !found.is_in_function_of(place))
 }
 
 /// The innermost function of the program's own on a stack that is no helper, or in which a
 /// comprehension on the way is written.
-fn who_calls_often(cx: &Context<'_>, stack: u32) -> Option<Place> {
+fn frequent_caller(cx: &Context<'_>, stack: u32) -> Option<Place> {
     let user = |f: &Frame<'_>| cx.frames.owner(f.file) == Owner::User;
     let own: Vec<Frame<'_>> = cx.frames.of(stack).filter(user).collect();
     if let Some(at) = own.iter().position(|f| is_part_of_a_function(f.function)) {

@@ -144,7 +144,7 @@ impl Calibration {
         }
         let is_right = |c: &Candidate| {
             let by_place = || is_culprit(program, c.place.as_ref());
-            match c.who {
+            match c.subject {
                 Subject::Thread(tid) => Some(blockers.contains(&tid) || by_place()),
                 Subject::Code => Some(by_place()),
                 Subject::Task(_) | Subject::Cause(_) | Subject::Nobody => None,
@@ -170,7 +170,7 @@ impl Calibration {
                 _ => None,
             });
             if let (Some((by, weight)), Some(right)) = (named, is_right(candidate)) {
-                weighed.push((by, weight, &candidate.who, right));
+                weighed.push((by, weight, &candidate.subject, right));
             }
         }
         weighed.sort_by(|a, b| b.1.total_cmp(&a.1));

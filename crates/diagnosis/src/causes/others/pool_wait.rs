@@ -224,8 +224,8 @@ pub fn awaited(cx: &Context<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> O
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-    format!("{who} waited {} {}", d.time(), waited_for(d))
+    let waiter = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
+    format!("{waiter} waited {} {}", d.time(), waited_for(d))
 }
 
 /// The same behind "for", where that has words of its own: a client that keeps a worker, what other

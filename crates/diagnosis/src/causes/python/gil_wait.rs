@@ -40,8 +40,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-    let waited = format!("{who} waited {} for the GIL", d.time());
+    let waiter = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
+    let waited = format!("{waiter} waited {} for the GIL", d.time());
     match (d.culprit, d.culprit_threads) {
         (None, _) => format!("{waited}; no sample saw the holder"),
         (Some(blocker), 0 | 1) => {

@@ -67,8 +67,8 @@ fn sentence(d: &Described<'_>) -> String {
     let time = d.time();
     match d.culprit {
         Some(blocker) => {
-            let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
-            format!("{who} waited {time} while {} forked", blocker.short())
+            let waiter = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
+            format!("{waiter} waited {time} while {} forked", blocker.short())
         }
         None => {
             let exec =

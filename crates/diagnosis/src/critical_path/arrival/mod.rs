@@ -149,7 +149,7 @@ fn keep(cx: &Context<'_>, segment: &Segment<'_>, covered_by: &[(Cause, u64)], fo
         let fate = if won { Fate::Won } else { Fate::Dropped(Dropped::TooLittle) };
         let weight = (*ns as f64 / segment.ns().max(1) as f64).min(1.0);
         Candidate {
-            who: Subject::Cause(*cause),
+            subject: Subject::Cause(*cause),
             place: None,
             evidence: vec![Fact::Time(*ns, segment.ns())],
             weight: Some(weight),

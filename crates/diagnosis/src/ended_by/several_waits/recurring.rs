@@ -301,12 +301,12 @@ fn keep<T: Ord + Clone>(
     let mut by_chance: Vec<&(f64, T)> = found.iter().collect();
     by_chance.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let candidate = |(chance, one): &&(f64, T)| {
-        let (who, place) = shown(one);
+        let (subject, place) = shown(one);
         let lost = if won.is_some() { Dropped::LessEvidence } else { Dropped::Chance };
         let is_it = won.as_ref() == Some(one);
         let fate = if is_it { Fate::Won } else { Fate::Dropped(lost) };
         let (evidence, weight) = (vec![Fact::Chance(*chance)], Some(1.0 - chance));
-        Candidate { who, place, evidence, weight, fate, won: usize::from(is_it) }
+        Candidate { subject, place, evidence, weight, fate, won: usize::from(is_it) }
     };
     let candidates = by_chance.iter().take(CANDIDATES_MAX).map(candidate).collect();
     let more = found.len().saturating_sub(CANDIDATES_MAX);

@@ -28,7 +28,7 @@ pub(super) fn keep(cx: &Context<'_>, segment: &Segment<'_>, able: &[&Await], one
     }
     let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
     let candidate = |row: &&Await| explain::Candidate {
-        who: Subject::Task(row.task),
+        subject: Subject::Task(row.task),
         place: cx.frames.innermost(row.stack),
         evidence: vec![Fact::SharesCode],
         weight: Some(1.0 / able.len() as f64),

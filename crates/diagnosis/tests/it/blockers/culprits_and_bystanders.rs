@@ -225,8 +225,8 @@ fn many_short_pauses_are_not_one_long_one() {
         let mut made = capture();
         made.requests.push(request(99, BEGIN, 500));
         off(&mut made, 7, stretches);
-        let looks = stretches.iter().map(|(from, _)| (from + 5, WaitKind::Sleep, 2));
-        seen(&mut made, 7, &looks.collect::<Vec<_>>());
+        let samples = stretches.iter().map(|(from, _)| (from + 5, WaitKind::Sleep, 2));
+        seen(&mut made, 7, &samples.collect::<Vec<_>>());
         diagnose(&made, |_| 300 * MS).findings[0].summary.clone()
     };
     let many: Vec<(u64, u64)> = (0..8).map(|i| (i * 60 + 1, i * 60 + 59)).collect();
@@ -306,8 +306,8 @@ fn a_thread_that_oversleeps_while_another_forks_waits_for_the_fork() {
     made.requests.push(request(99, BEGIN, 500));
     off(&mut made, 7, &[(0, 499)]);
     seen(&mut made, 7, &[(50, WaitKind::Sleep, 2), (300, WaitKind::Sleep, 2)]);
-    let looks = made.samples.get_mut(&7).expect("seen");
-    looks.iter_mut().for_each(|look| look.timeout_ns = 2 * MS);
+    let samples = made.samples.get_mut(&7).expect("seen");
+    samples.iter_mut().for_each(|look| look.timeout_ns = 2 * MS);
     // Before and behind its fork, and never in it.
     seen(&mut made, 9, &[(1, WaitKind::Running, 3), (497, WaitKind::ChildWait, 4)]);
     made.names.push(format::own_span::FORK.to_owned());
@@ -318,8 +318,8 @@ fn a_thread_that_oversleeps_while_another_forks_waits_for_the_fork() {
     assert_eq!(first.cause.text(), "fork", "{}", to_text(&verdict));
     assert_eq!((&first.place, &first.culprit), (&None, &None), "{}", first.summary);
     // One that asked for as long sleeps.
-    let looks = made.samples.get_mut(&7).expect("seen");
-    looks.iter_mut().for_each(|look| look.timeout_ns = 499 * MS);
+    let samples = made.samples.get_mut(&7).expect("seen");
+    samples.iter_mut().for_each(|look| look.timeout_ns = 499 * MS);
     assert_eq!(diagnose(&made, |_| 300 * MS).findings[0].cause.text(), "sleep");
 }
 
@@ -363,8 +363,8 @@ fn all_of_one_wait_is_for_what_any_sample_of_it_shows() {
         seen(&mut made, 7, &[(100, WaitKind::Poll, 2), (400, WaitKind::Poll, 2)]);
         made.names.push(target.to_owned());
         let name = made.names.len() as u64 - 1;
-        let looks = made.samples.get_mut(&7).expect("seen");
-        looks[1].target = format::record::TARGET_IS_NAME | name;
+        let samples = made.samples.get_mut(&7).expect("seen");
+        samples[1].target = format::record::TARGET_IS_NAME | name;
         let verdict = diagnose(&made, |_| 300 * MS);
         assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
         let first = &verdict.findings[0];
@@ -381,13 +381,13 @@ fn all_of_one_wait_is_for_what_any_sample_of_it_shows() {
 /// It shares the waiter's file, and ran when the wait ended: as it did all along.
 #[test]
 fn a_thread_that_computes_before_a_wait_and_behind_it_held_nothing() {
-    let judged = |looks: std::ops::Range<u64>, inside: u32| {
+    let judged = |samples: std::ops::Range<u64>, inside: u32| {
         let mut made = capture();
         made.requests.push(request(99, BEGIN, 500));
         off(&mut made, 7, &[(0, 499)]);
         seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
         off(&mut made, 9, &[(2000, 3000)]);
-        for ms in looks.step_by(50) {
+        for ms in samples.step_by(50) {
             let stack = if (200..700).contains(&ms) { inside } else { 3 };
             let look = made::sample(9, BEGIN + ms * MS - 200 * MS, WaitKind::Running, stack);
             made.samples.entry(9).or_default().push(look);

@@ -105,7 +105,7 @@ fn of_two_that_left_each_time_none_is_named() {
         ],
     );
     for (holder, other) in HOLDERS.into_iter().zip([13, 15]) {
-        let looks = made.samples[&holder].clone();
+        let samples = made.samples[&holder].clone();
         let as_twin = |mut look: format::record::Sample| {
             look.tid = other;
             if made.frames(look.stack).any(|f| f.function == "publish") {
@@ -113,8 +113,8 @@ fn of_two_that_left_each_time_none_is_named() {
             }
             look
         };
-        let looks = looks.into_iter().map(as_twin).collect();
-        made.samples.insert(other, looks);
+        let samples = samples.into_iter().map(as_twin).collect();
+        made.samples.insert(other, samples);
         let theirs = made.requests.iter().filter(|r| r.tid == holder).cloned();
         let own = theirs.map(|r| capture::read::RequestRow { id: r.id + 100, tid: other, ..r });
         let own: Vec<_> = own.collect();

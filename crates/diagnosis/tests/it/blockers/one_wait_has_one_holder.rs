@@ -104,9 +104,9 @@ fn what_a_holder_waited_for_in_a_part_of_the_wait_is_not_behind_it() {
     also_seen(&mut made, NEXT, (405..500).step_by(10), Running, compute);
     let publish = made.samples[&HOLDER][0].stack;
     also_seen(&mut made, HOLDER, (405..495).step_by(10), Gil, publish);
-    let looks = made.samples.get_mut(&HOLDER).expect("seen");
-    looks.sort_by_key(|s| s.t_ns);
-    looks.iter_mut().filter(|s| s.wait == Gil).for_each(|s| s.gil_holder = NEXT);
+    let samples = made.samples.get_mut(&HOLDER).expect("seen");
+    samples.sort_by_key(|s| s.t_ns);
+    samples.iter_mut().filter(|s| s.wait == Gil).for_each(|s| s.gil_holder = NEXT);
     let verdict = diagnose(&made, |_| 300 * MS);
     assert_eq!(culprits(&verdict), [("publish".to_owned(), 1.0)], "{}", to_text(&verdict));
 }

@@ -27,9 +27,9 @@ fn a_thread_that_went_on_behind_its_last_sample_had_the_lock() {
     // The holder of the lock, which is back 8 ms behind the waiter's last sample.
     let asks = stack(&mut made, &[("courier", "/srv/app.py", 36), ("consult", "/srv/app.py", 26)]);
     let naps = stack(&mut made, &[("courier", "/srv/app.py", 33)]);
-    let looks = [(0, SocketRead, asks), (110, SocketRead, asks), (220, SocketRead, asks)];
+    let samples = [(0, SocketRead, asks), (110, SocketRead, asks), (220, SocketRead, asks)];
     let later = [(330, SocketRead, asks), (438, SocketRead, asks), (453, Futex, naps)];
-    seen(&mut made, COURIER, &[looks, later].concat());
+    seen(&mut made, COURIER, &[samples, later].concat());
     // The server's thread waits for connections until its clients go on.
     let serve = stack(&mut made, &[("reference", "/srv/server.py", 76)]);
     seen(

@@ -37,9 +37,9 @@ fn culprit(made: &Capture) -> Option<String> {
 fn held(lines: &[u32]) -> Capture {
     let mut made = waiting();
     // One sample of the wait: it is one segment.
-    let looks = made.samples.get_mut(&OWN).expect("seen");
-    looks.truncate(1);
-    (looks[0].lock_holder, looks[0].holder_source) = (OTHER, HolderSource::OwnerField);
+    let samples = made.samples.get_mut(&OWN).expect("seen");
+    samples.truncate(1);
+    (samples[0].lock_holder, samples[0].holder_source) = (OTHER, HolderSource::OwnerField);
     off(&mut made, OTHER, &[(550, 9000)]);
     for (i, line) in (0..).zip(lines) {
         let at = stack(&mut made, &[("rebuild", "/srv/index.py", *line)]);

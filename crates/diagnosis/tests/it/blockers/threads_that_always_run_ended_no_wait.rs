@@ -116,7 +116,7 @@ fn convoy(seed: u64) -> Capture {
         })
         .into();
     for tid in [OWN, OTHER, THIRD, 13] {
-        let (mut rows, mut looks, mut at) = (Vec::new(), Vec::new(), BEGIN);
+        let (mut rows, mut samples, mut at) = (Vec::new(), Vec::new(), BEGIN);
         while at < BEGIN + 500 * MS {
             let (out_ns, in_ns) = (at + 20_000 + draw(MS), at + MS + draw(8) * MS);
             rows.push(OffCpu {
@@ -128,11 +128,11 @@ fn convoy(seed: u64) -> Capture {
             let code = codes[draw(3) as usize];
             let mut look = made::sample(tid, out_ns + 500, Futex, code);
             look.target = 16 + draw(2) * 16;
-            looks.push(look);
+            samples.push(look);
             at = in_ns.max(out_ns + 1000);
         }
         made.off_cpu.insert(tid, rows);
-        made.samples.insert(tid, looks);
+        made.samples.insert(tid, samples);
     }
     made
 }

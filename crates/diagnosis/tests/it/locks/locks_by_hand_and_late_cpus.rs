@@ -194,9 +194,9 @@ fn many_short_waits(delay_ms: u64) -> Capture {
     seen(&mut made, OWN, &[]);
     also_seen(&mut made, OWN, (5..300).step_by(20), SocketRead, ask);
     also_seen(&mut made, OWN, (19..300).step_by(20), Running, ask);
-    let looks = made.samples.get_mut(&OWN).expect("looks");
-    looks.sort_by_key(|look| look.t_ns);
-    for look in looks {
+    let samples = made.samples.get_mut(&OWN).expect("looks");
+    samples.sort_by_key(|look| look.t_ns);
+    for look in samples {
         // Two waits end before each sample that finds it running, none before the others.
         let (wall, waits) = if look.wait == Running { (14, 2) } else { (6, 0) };
         look.flags |= flag::TIMES;

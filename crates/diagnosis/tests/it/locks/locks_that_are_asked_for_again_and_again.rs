@@ -102,9 +102,9 @@ fn of_a_service(pauses: bool) -> Vec<(&'static str, f64)> {
     let away: Vec<_> = at().flat_map(|t| [(t, t + 40), (t + 41, t + 99)]).collect();
     let (kind, stack) =
         if pauses { (WaitKind::Sleep, rests) } else { (WaitKind::SocketRead, reads) };
-    let looks = at().flat_map(|t| [(t + 20, WaitKind::SocketRead, reads), (t + 70, kind, stack)]);
+    let samples = at().flat_map(|t| [(t + 20, WaitKind::SocketRead, reads), (t + 70, kind, stack)]);
     off(&mut made, WAITER, &away);
-    seen(&mut made, WAITER, &looks.collect::<Vec<_>>());
+    seen(&mut made, WAITER, &samples.collect::<Vec<_>>());
     let verdict = diagnose(&made, |_| 300 * MS);
     verdict.findings.iter().map(|f| (f.cause.text(), f.share)).collect()
 }

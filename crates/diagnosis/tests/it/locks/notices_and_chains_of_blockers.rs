@@ -316,7 +316,7 @@ fn a_wait_for_the_gil_is_one_though_samples_are_few() {
 #[test]
 fn a_holder_that_is_sampled_more_often_still_waited_all_the_time() {
     const PORTER: u32 = 20;
-    const KEEPER: u32 = 21;
+    const LINGERER: u32 = 21;
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources = vec![("switches".to_owned(), "off: not permitted".to_owned())];
     made.requests.push(made::request(99, OWN, BEGIN, 500));
@@ -325,8 +325,8 @@ fn a_holder_that_is_sampled_more_often_still_waited_all_the_time() {
     let linger = stack(&mut made, &[("linger", "/srv/app.py", 19)]);
     for (tid, every, wait, at, holder) in [
         (OWN, 100, Futex, enter, PORTER),
-        (PORTER, 20, Futex, carry, KEEPER),
-        (KEEPER, 100, Sleep, linger, 0),
+        (PORTER, 20, Futex, carry, LINGERER),
+        (LINGERER, 100, Sleep, linger, 0),
     ] {
         also_seen(&mut made, tid, (0..=500).step_by(every), wait, at);
         for look in made.samples.get_mut(&tid).into_iter().flatten() {

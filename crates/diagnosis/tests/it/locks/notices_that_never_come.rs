@@ -31,8 +31,8 @@ fn waits(made: &mut Capture, switches: bool, tid: u32, (from, to): (u64, u64), l
     if switches {
         off(made, tid, &[(from, to)]);
     }
-    let looks: Vec<_> = (from..to).step_by(50).map(|at| (at + 5, WaitKind::Futex, s)).collect();
-    seen(made, tid, &looks);
+    let samples: Vec<_> = (from..to).step_by(50).map(|at| (at + 5, WaitKind::Futex, s)).collect();
+    seen(made, tid, &samples);
     for look in made.samples.get_mut(&tid).expect("seen") {
         look.timeout_ns = BEGIN + (from + limit) * MS - look.t_ns;
         look.target = 4096;
@@ -146,8 +146,8 @@ fn in_slices(switches: bool, noticed: bool) -> Capture {
         true => off(&mut made, 7, &slices),
         false => made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())],
     }
-    let looks: Vec<_> = (0..25).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
-    seen(&mut made, 7, &looks);
+    let samples: Vec<_> = (0..25).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
+    seen(&mut made, 7, &samples);
     for look in made.samples.get_mut(&7).expect("seen") {
         let at = (look.t_ns - BEGIN) / MS;
         let limit = if noticed && at > 400 { 300 } else { 99 };
@@ -181,8 +181,8 @@ fn asks(made: &mut Capture, switches: bool, slices: u64) {
         let times = (20..20 + slices).map(|i| (i * 100, (i * 100 + 99).min(end)));
         off(made, 8, &times.collect::<Vec<_>>());
     }
-    let looks: Vec<_> = (2005..end).step_by(20).map(|at| (at, WaitKind::Futex, stack)).collect();
-    seen(made, 8, &looks);
+    let samples: Vec<_> = (2005..end).step_by(20).map(|at| (at, WaitKind::Futex, stack)).collect();
+    seen(made, 8, &samples);
     for look in made.samples.get_mut(&8).expect("seen") {
         let at = (look.t_ns - BEGIN) / MS;
         (look.timeout_ns, look.target) = (BEGIN + (begin(at) + 99) * MS - look.t_ns, 8192);
@@ -229,8 +229,8 @@ fn one_that_still_asks_in_slices_at_the_end_may_yet_get_its_notice() {
     made.requests.push(open);
     let slices: Vec<(u64, u64)> = (16..19).map(|i| (i * 100, i * 100 + 99)).collect();
     off(&mut made, 8, &[&slices[..], &[(1900, 1950)]].concat());
-    let looks: Vec<_> = (80..97).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
-    seen(&mut made, 8, &looks);
+    let samples: Vec<_> = (80..97).map(|i| (i * 20 + 5, WaitKind::Futex, stack)).collect();
+    seen(&mut made, 8, &samples);
     for look in made.samples.get_mut(&8).expect("seen") {
         let at = (look.t_ns - BEGIN) / MS;
         look.timeout_ns = BEGIN + (at / 100 * 100 + 99) * MS - look.t_ns;
@@ -258,9 +258,9 @@ fn in_two_calls(switches: bool, elsewhere: bool) -> Capture {
         true => off(&mut made, 7, &[(0, 99), (100, 480)]),
         false => made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())],
     }
-    let looks =
+    let samples =
         (5..480).step_by(20).map(|at| (at, WaitKind::Futex, if at < 100 { short } else { long }));
-    seen(&mut made, 7, &looks.collect::<Vec<_>>());
+    seen(&mut made, 7, &samples.collect::<Vec<_>>());
     for look in made.samples.get_mut(&7).expect("seen") {
         let at = (look.t_ns - BEGIN) / MS;
         let (limit, lock) = if at < 100 { (99, 4096) } else { (5100, 8192) };

@@ -146,10 +146,10 @@ pub fn also_off(made: &mut Capture, tid: u32, preempted: bool, stretches: &[(u64
 }
 
 /// Thread `tid` is seen so: (when, in which wait, with which stack), and at no other time.
-pub fn seen(made: &mut Capture, tid: u32, looks: &[(u64, WaitKind, u32)]) {
+pub fn seen(made: &mut Capture, tid: u32, samples: &[(u64, WaitKind, u32)]) {
     let look =
         |(at, wait, stack): &(u64, WaitKind, u32)| sample(tid, BEGIN + at * MS, *wait, *stack);
-    made.samples.insert(tid, looks.iter().map(look).collect());
+    made.samples.insert(tid, samples.iter().map(look).collect());
 }
 
 /// It is seen so at these times, too.
@@ -160,8 +160,8 @@ pub fn also_seen(
     wait: WaitKind,
     stack: u32,
 ) {
-    let looks = at_ms.map(|ms| sample(tid, BEGIN + ms * MS, wait, stack));
-    made.samples.entry(tid).or_default().extend(looks);
+    let samples = at_ms.map(|ms| sample(tid, BEGIN + ms * MS, wait, stack));
+    made.samples.entry(tid).or_default().extend(samples);
 }
 
 /// Between two samples of thread `tid` it used so much.

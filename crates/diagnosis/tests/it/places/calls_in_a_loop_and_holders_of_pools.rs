@@ -108,11 +108,11 @@ fn without_switch_records_the_kernels_count_of_turns_says_how_often_it_waited() 
     let reported = |slices: u16| {
         let mut made = capture(false);
         made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
-        let looks = (0..50).map(|i| Sample {
+        let samples = (0..50).map(|i| Sample {
             slices,
             ..sample(BEGIN + i * 10 * MS, WaitKind::SocketRead, EXECUTE)
         });
-        made.samples.insert(TID, looks.collect());
+        made.samples.insert(TID, samples.collect());
         let verdict = diagnose(&made, |_| 300 * MS);
         assert_eq!(verdict.findings[0].cause.text(), "downstream-wait", "{}", to_text(&verdict));
         verdict.findings[0].summary.clone()
@@ -129,7 +129,7 @@ fn turns_beside_a_cpu_shortage_count_without_those_that_a_lost_cpu_takes() {
     let reported = |cpu_ms: u64| {
         let mut made = capture(false);
         made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
-        let looks = (0..50u64).map(|i| Sample {
+        let samples = (0..50u64).map(|i| Sample {
             slices: 6,
             flags: flag::TIMES,
             wall_ns: 10 * MS,
@@ -140,7 +140,7 @@ fn turns_beside_a_cpu_shortage_count_without_those_that_a_lost_cpu_takes() {
                 EXECUTE,
             )
         });
-        made.samples.insert(TID, looks.collect());
+        made.samples.insert(TID, samples.collect());
         let verdict = diagnose(&made, |_| 300 * MS);
         let found = verdict.findings.iter().find(|f| f.cause.text() == "downstream-wait");
         found.expect("a wait for the peer").summary.clone()

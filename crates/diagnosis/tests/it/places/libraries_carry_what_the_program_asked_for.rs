@@ -73,8 +73,8 @@ fn preempted(blocks: bool) -> Finding {
         }
     }
     off(&mut made, THREAD, false, &[(500, 1000)]);
-    let looks = (0..500).step_by(10).map(|at| at + 4);
-    seen(&mut made, THREAD, looks, WaitKind::Running, work);
+    let samples = (0..500).step_by(10).map(|at| at + 4);
+    seen(&mut made, THREAD, samples, WaitKind::Running, work);
     let verdict = diagnose(&made, |_| 300 * MS);
     verdict.findings.into_iter().find(|f| f.cause.text() == "cpu").expect("it computed")
 }

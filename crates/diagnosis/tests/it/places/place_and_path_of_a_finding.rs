@@ -67,7 +67,8 @@ fn work_that_two_handlers_call_is_reported_where_it_is_done_and_the_path_ends_th
 fn a_servers_wait_for_the_gil_is_reported_at_the_holders_place() {
     let server = [("write", "/lib/site-packages/server/util.py", 348)];
     let view = [server[0], ("view", APP, 12)];
-    for (frames, who) in [(&server[..], "requests waited"), (&view[..], "app.py:12 view() waited")]
+    for (frames, waiter) in
+        [(&server[..], "requests waited"), (&view[..], "app.py:12 view() waited")]
     {
         let mut made = made();
         let waits = stack(&mut made, frames);
@@ -85,9 +86,9 @@ fn a_servers_wait_for_the_gil_is_reported_at_the_holders_place() {
         let verdict = judge(&made);
         let first = &verdict.findings[0];
         assert_eq!(first.cause.text(), "gil-wait", "{}", to_text(&verdict));
-        assert!(first.summary.starts_with(who), "{}", first.summary);
+        assert!(first.summary.starts_with(waiter), "{}", first.summary);
         let place = first.place.as_ref().expect("a place");
-        assert_eq!(place.function == "fold", who == "requests waited", "{place:?}");
+        assert_eq!(place.function == "fold", waiter == "requests waited", "{place:?}");
     }
 }
 

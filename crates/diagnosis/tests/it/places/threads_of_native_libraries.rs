@@ -30,8 +30,8 @@ fn collecting(runs: bool) -> Capture {
         false => ((0, 600), WaitKind::Futex),
     };
     off(&mut made, 21, &[stretch]);
-    let looks: Vec<_> = (0..49).map(|i| (i * 10, wait, works)).collect();
-    seen(&mut made, 21, &looks);
+    let samples: Vec<_> = (0..49).map(|i| (i * 10, wait, works)).collect();
+    seen(&mut made, 21, &samples);
     made
 }
 
@@ -73,8 +73,8 @@ fn calling(limit_ms: u64) -> Capture {
         off(&mut made, tid, &[(0, 199), (200, 399), (400, 499)]);
         seen(&mut made, tid, &[(50, wait, stack), (250, wait, stack), (450, wait, stack)]);
     }
-    let looks = made.samples.get_mut(&7).into_iter().flatten();
-    looks.for_each(|look| look.timeout_ns = limit_ms * MS);
+    let samples = made.samples.get_mut(&7).into_iter().flatten();
+    samples.for_each(|look| look.timeout_ns = limit_ms * MS);
     made
 }
 

@@ -198,9 +198,9 @@ fn late() -> Capture {
 fn a_request_is_late_when_the_one_that_takes_connections_did_something_else() {
     let mut made = late();
     off(&mut made, 1, &[(0, 390), (420, 900)]);
-    let looks =
+    let samples =
         [(50, WaitKind::Sleep, SHIP), (300, WaitKind::Sleep, SHIP), (430, WaitKind::Poll, SERVE)];
-    seen(&mut made, 1, &looks);
+    seen(&mut made, 1, &samples);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "sleep");
@@ -212,9 +212,9 @@ fn a_request_is_late_when_the_one_that_takes_connections_did_something_else() {
 fn nobody_is_blamed_for_a_request_that_comes_while_all_wait_for_connections() {
     let mut made = late();
     off(&mut made, 1, &[(0, 399), (420, 900)]);
-    let looks =
+    let samples =
         [(50, WaitKind::Poll, SERVE), (300, WaitKind::Poll, SERVE), (430, WaitKind::Poll, SERVE)];
-    seen(&mut made, 1, &looks);
+    seen(&mut made, 1, &samples);
     // A bystander that never takes a connection.
     off(&mut made, 8, &[(0, 900)]);
     seen(&mut made, 8, &[(50, WaitKind::Sleep, SHIP), (300, WaitKind::Sleep, SHIP)]);
@@ -227,9 +227,9 @@ fn a_thread_that_came_up_late_for_want_of_a_cpu_says_so() {
     let mut made = late();
     // Thread 1 starts thread 9 at once and waits for it to come up; thread 9 gets no CPU.
     off(&mut made, 1, &[(1, 398), (420, 900)]);
-    let looks =
+    let samples =
         [(50, WaitKind::Futex, START), (300, WaitKind::Futex, START), (430, WaitKind::Poll, SERVE)];
-    seen(&mut made, 1, &looks);
+    seen(&mut made, 1, &samples);
     off(&mut made, 9, &[(2, 397), (401, 405)]);
     seen(&mut made, 9, &[(100, WaitKind::Running, 0), (300, WaitKind::Running, 0)]);
     let verdict = judge(&made);
@@ -243,8 +243,8 @@ fn a_worker_that_still_loads_its_program_is_why_the_first_requests_wait() {
     let loading = stack_on(&mut made, MODULE, &[load]);
     off(&mut made, 1, &[(390, 391), (420, 900)]);
     let loads = (0..20).map(|i| (i * 20, WaitKind::Running, loading));
-    let looks: Vec<_> = loads.chain([(430, WaitKind::Poll, SERVE)]).collect();
-    seen(&mut made, 1, &looks);
+    let samples: Vec<_> = loads.chain([(430, WaitKind::Poll, SERVE)]).collect();
+    seen(&mut made, 1, &samples);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "import");
@@ -279,8 +279,8 @@ fn a_worker_that_loads_its_program_on_a_crowded_machine_is_seldom_seen_and_named
     off(&mut made, 1, &[]);
     also_off(&mut made, 1, true, &(0..40).map(|i| (i * 10 + 3, i * 10 + 10)).collect::<Vec<_>>());
     let stack = |i: u64| if i % 2 == 0 { loading } else { 0 };
-    let looks: Vec<_> = (0..20).map(|i| (i * 20 + 1, WaitKind::Running, stack(i))).collect();
-    seen(&mut made, 1, &looks);
+    let samples: Vec<_> = (0..20).map(|i| (i * 20 + 1, WaitKind::Running, stack(i))).collect();
+    seen(&mut made, 1, &samples);
     let verdict = judge(&made);
     let words: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
     assert!(words.contains(&"import") && !words.contains(&"unknown"), "{words:?}");
@@ -330,16 +330,16 @@ fn limited(switches: bool, limit: u64) -> Capture {
     } else {
         made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
     }
-    let looks: Vec<_> = (0..5).map(|i| (i * 100 + 10, WaitKind::Futex, 16)).collect();
-    seen(&mut made, 7, &looks);
+    let samples: Vec<_> = (0..5).map(|i| (i * 100 + 10, WaitKind::Futex, 16)).collect();
+    seen(&mut made, 7, &samples);
     for look in made.samples.get_mut(&7).expect("seen") {
         look.timeout_ns = BEGIN + limit * MS - look.t_ns;
         look.target = 4096;
     }
     // It ran last, in the waiter's file.
-    let looks: Vec<_> = (0..50).map(|i| (i * 10, WaitKind::Sleep, SHIP)).collect();
+    let samples: Vec<_> = (0..50).map(|i| (i * 10, WaitKind::Sleep, SHIP)).collect();
     off(&mut made, 8, &[(0, 497), (499, 600)]);
-    seen(&mut made, 8, &looks);
+    seen(&mut made, 8, &samples);
     made
 }
 
@@ -401,8 +401,8 @@ fn gil_kept_by_one_that_waits() -> Capture {
         (look.lock_holder, look.holder_source) = (8, HolderSource::OwnerField);
     }
     off(&mut made, 8, &[(498, 600)]);
-    let looks: Vec<_> = (0..49).map(|i| (i * 10, WaitKind::Running, UPLOAD)).collect();
-    seen(&mut made, 8, &looks);
+    let samples: Vec<_> = (0..49).map(|i| (i * 10, WaitKind::Running, UPLOAD)).collect();
+    seen(&mut made, 8, &samples);
     made
 }
 

@@ -122,8 +122,8 @@ fn a_task_that_watches_for_a_disconnect_holds_nothing_up() {
     for (code, cause) in [(&[watch, receive][..], "unknown"), (&[receive][..], "downstream-wait")] {
         let mut made = slow(true);
         let code = stack(&mut made, code);
-        let looks = (5..495).step_by(10);
-        let rows = looks.map(|ms| awaited(ms, 99, 1, AwaitKind::Socket, code)).collect();
+        let samples = (5..495).step_by(10);
+        let rows = samples.map(|ms| awaited(ms, 99, 1, AwaitKind::Socket, code)).collect();
         made.awaits.insert(99, rows);
         off(&mut made, OWN, &[(0, 9000)]);
         let verdict = judge(&made);

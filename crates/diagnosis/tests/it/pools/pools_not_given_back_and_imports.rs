@@ -67,8 +67,8 @@ fn request(id: u64, name: u32, begin_ns: u64, ms: u64) -> RequestRow {
 }
 
 /// Thread `tid` was seen so, at ms after the slow request's begin; each has a lock of its own.
-fn seen(made: &mut Capture, tid: u32, looks: &[(u64, WaitKind, u32)]) {
-    made::seen(made, tid, looks);
+fn seen(made: &mut Capture, tid: u32, samples: &[(u64, WaitKind, u32)]) {
+    made::seen(made, tid, samples);
     for look in made.samples.get_mut(&tid).into_iter().flatten() {
         look.target = if look.wait == WaitKind::Futex { u64::from(tid) << 12 } else { 0 };
     }
@@ -79,16 +79,16 @@ fn judge(made: &Capture) -> Diagnosis<'_> {
 }
 
 /// Samples of a thread each 100 ms in `[from, to)`.
-fn looks(from: u64, to: u64, wait: WaitKind, stack: u32) -> Vec<(u64, WaitKind, u32)> {
+fn samples(from: u64, to: u64, wait: WaitKind, stack: u32) -> Vec<(u64, WaitKind, u32)> {
     (from..to).step_by(100).map(|at| (at, wait, stack)).collect()
 }
 
 /// Without switch records: thread 7 waits in a queue; thread 9 is in `export` until `until`.
 fn kept(until: u64) -> Capture {
     let mut made = capture(false);
-    seen(&mut made, 7, &looks(5, 490, WaitKind::Futex, GET));
-    let mut own = looks(20, until, WaitKind::SocketRead, EXPORT);
-    own.extend(looks(until + 20, until + 300, WaitKind::Poll, SERVE));
+    seen(&mut made, 7, &samples(5, 490, WaitKind::Futex, GET));
+    let mut own = samples(20, until, WaitKind::SocketRead, EXPORT);
+    own.extend(samples(until + 20, until + 300, WaitKind::Poll, SERVE));
     seen(&mut made, 9, &own);
     made
 }
@@ -109,8 +109,8 @@ fn nobody_is_named_whose_stay_goes_on_or_when_two_end_then() {
     let made = kept(1500);
     assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
     let mut made = kept(450);
-    let mut own = looks(30, 450, WaitKind::Sleep, NIGHTLY);
-    own.extend(looks(480, 700, WaitKind::Poll, SERVE));
+    let mut own = samples(30, 450, WaitKind::Sleep, NIGHTLY);
+    own.extend(samples(480, 700, WaitKind::Poll, SERVE));
     seen(&mut made, 10, &own);
     assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
 }
@@ -122,11 +122,11 @@ fn a_pool_whose_time_limit_ran_out_is_no_sleep_and_says_whether_anybody_was_at_w
         if switches {
             off(&mut made, 7, &[(0, 499)]);
         }
-        seen(&mut made, 7, &looks(5, 490, WaitKind::Futex, GET));
+        seen(&mut made, 7, &samples(5, 490, WaitKind::Futex, GET));
         for look in made.samples.get_mut(&7).expect("seen") {
             look.timeout_ns = BEGIN + 499 * MS - look.t_ns;
         }
-        seen(&mut made, 8, &looks(10, 900, WaitKind::Poll, SERVE));
+        seen(&mut made, 8, &samples(10, 900, WaitKind::Poll, SERVE));
         let verdict = judge(&made);
         let first = &verdict.findings[0];
         assert_eq!(first.cause.text(), "pool-wait", "{switches}");
@@ -134,7 +134,7 @@ fn a_pool_whose_time_limit_ran_out_is_no_sleep_and_says_whether_anybody_was_at_w
         assert!(first.summary.contains("not given back"), "{}", first.summary);
         assert!(first.advice.contains("does not give back"), "{}", first.advice);
         // A thread was at work all the while, and may have had anything.
-        seen(&mut made, 8, &looks(10, 900, WaitKind::Sleep, NIGHTLY));
+        seen(&mut made, 8, &samples(10, 900, WaitKind::Sleep, NIGHTLY));
         let verdict = judge(&made);
         let first = &verdict.findings[0];
         assert_eq!(first.cause.text(), "pool-wait", "{switches}");
@@ -147,7 +147,7 @@ fn a_pool_whose_time_limit_ran_out_is_no_sleep_and_says_whether_anybody_was_at_w
 fn code_that_imports_with_a_lock_in_hand_is_named_and_not_the_module() {
     let mut made = capture(true);
     off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &looks(5, 490, WaitKind::Futex, VIEW));
+    seen(&mut made, 7, &samples(5, 490, WaitKind::Futex, VIEW));
     for look in made.samples.get_mut(&7).expect("seen") {
         (look.lock_holder, look.holder_source) = (9, HolderSource::OwnerField);
     }
@@ -169,8 +169,8 @@ fn a_worker_without_work_held_nothing() {
     seen(&mut made, 7, &[(50, waits, CONDITION), (400, waits, CONDITION)]);
     // Idle for the first part of the wait, then at work until its end.
     off(&mut made, 9, &[(0, 200), (201, 498)]);
-    let mut own = looks(10, 200, waits, WORKER);
-    own.extend(looks(210, 490, WaitKind::SocketRead, EXPORT));
+    let mut own = samples(10, 200, waits, WORKER);
+    own.extend(samples(210, 490, WaitKind::SocketRead, EXPORT));
     own.push((499, WaitKind::Running, EXPORT));
     seen(&mut made, 9, &own);
     let verdict = judge(&made);
@@ -185,7 +185,7 @@ fn slow_requests_older_than_what_is_known_of_threads_are_left_out_and_counted() 
     // Nothing is known of these.
     made.requests.extend((0..4).map(|i| request(100 + i, 0, (20_000 + i * 600) * MS, 550)));
     off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &looks(5, 490, WaitKind::Sleep, EXPORT));
+    seen(&mut made, 7, &samples(5, 490, WaitKind::Sleep, EXPORT));
     let verdict = judge(&made);
     assert_eq!((verdict.slow, verdict.older), (1, 4));
     assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));

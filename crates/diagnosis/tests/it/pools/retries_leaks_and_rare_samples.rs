@@ -132,7 +132,7 @@ fn the_waker_of_one_wait_is_not_to_blame_for_waits_that_nobody_ended() {
 
 /// A suspended request of 3,200 ms whose task was seen at these times, in the lock's line or beside
 /// it.
-fn suspended(looks: &[(u64, bool)]) -> Capture {
+fn suspended(samples: &[(u64, bool)]) -> Capture {
     let mut made = slow(3200);
     made.requests.last_mut().expect("the slow one").on_loop = true;
     let poll = [("run", "/lib/asyncio/base_events.py", 600), ("select", "/lib/selectors.py", 468)];
@@ -146,7 +146,7 @@ fn suspended(looks: &[(u64, bool)]) -> Capture {
         true => awaited(*at, 99, 4096, AwaitKind::Lock, lock),
         false => awaited(*at, 99, 4096, AwaitKind::Sleep, other),
     };
-    made.awaits.insert(99, looks.iter().map(row).collect());
+    made.awaits.insert(99, samples.iter().map(row).collect());
     made
 }
 
@@ -263,8 +263,9 @@ fn fulfilled(asked_ms: u64, seen_ms: u64, kind: AwaitKind) -> Capture {
     let mut asked = awaited(asked_ms, 98, 8192, kind, wait);
     (asked.holder, asked.how) = (12288, HolderSource::Refers);
     made.awaits.insert(98, vec![asked]);
-    let looks = (0..seen_ms).step_by(100).map(|at| awaited(at, 0, 12288, AwaitKind::Sleep, score));
-    made.awaits.insert(0, looks.collect());
+    let samples =
+        (0..seen_ms).step_by(100).map(|at| awaited(at, 0, 12288, AwaitKind::Sleep, score));
+    made.awaits.insert(0, samples.collect());
     made
 }
 

@@ -15,7 +15,7 @@ const HANDLE: (&str, &str, u32) = ("SyncWorker.handle", "/site/gunicorn/workers/
 const CHUNK: (&str, &str, u32) = ("SocketUnreader.chunk", "/site/gunicorn/http/unreader.py", 63);
 
 /// Thread 7 takes a request up that lay 400 ms in its socket, and was in this wait meanwhile.
-fn lay(switches: bool, frames: &[(&str, &str, u32)], looks: &[u64]) -> Capture {
+fn lay(switches: bool, frames: &[(&str, &str, u32)], samples: &[u64]) -> Capture {
     let mut made = made::capture(7, &["GET /"]);
     made.meta.site = vec!["/site".to_owned()];
     let started_ns = BEGIN + 400 * MS;
@@ -25,8 +25,8 @@ fn lay(switches: bool, frames: &[(&str, &str, u32)], looks: &[u64]) -> Capture {
         true => off(&mut made, 7, &[(0, 399)]),
         false => made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())],
     }
-    let looks: Vec<_> = looks.iter().map(|at| (*at, WaitKind::SocketRead, stack)).collect();
-    seen(&mut made, 7, &looks);
+    let samples: Vec<_> = samples.iter().map(|at| (*at, WaitKind::SocketRead, stack)).collect();
+    seen(&mut made, 7, &samples);
     made
 }
 
@@ -83,8 +83,8 @@ fn what_started_an_event_loop_is_not_to_blame_for_what_a_server_does_on_it() {
     ];
     let stack = stack_on(&mut made, 0, &frames);
     off(&mut made, 7, &[(498, 600)]);
-    let looks: Vec<_> = (0..49).map(|i| (i * 10, WaitKind::Running, stack)).collect();
-    seen(&mut made, 7, &looks);
+    let samples: Vec<_> = (0..49).map(|i| (i * 10, WaitKind::Running, stack)).collect();
+    seen(&mut made, 7, &samples);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "event-loop-blocked", "{}", to_text(&verdict));

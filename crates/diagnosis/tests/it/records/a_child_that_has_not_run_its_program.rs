@@ -25,8 +25,8 @@ fn forks_and_waits(ms: u64) -> (Finding, String) {
     let start = stack(&mut made, &start);
     made.requests.push(request(99, OWN, BEGIN, 104 + ms));
     off(&mut made, OWN, &[(102, 102 + ms)]);
-    let looks: Vec<_> = (104..102 + ms).step_by(40).map(|at| (at, PipeRead, start)).collect();
-    seen(&mut made, OWN, &looks);
+    let samples: Vec<_> = (104..102 + ms).step_by(40).map(|at| (at, PipeRead, start)).collect();
+    seen(&mut made, OWN, &samples);
     made.names.push(format::own_span::FORK.to_owned());
     let name = made.names.len() as u32 - 1;
     made.own_spans.push(made::span(name, OWN, 0, BEGIN + MS, 100));
@@ -79,8 +79,8 @@ fn a_pidfd_that_is_polled_is_a_child_and_no_peer() {
         made.requests.push(request(99, OWN, BEGIN, 502));
         off(&mut made, OWN, &[(0, 500)]);
         seen(&mut made, OWN, &[(50, Poll, wait), (250, Poll, wait), (400, Poll, wait)]);
-        let looks = made.samples.get_mut(&OWN).into_iter().flatten();
-        looks.for_each(|look| look.target = TARGET_IS_NAME | 1);
+        let samples = made.samples.get_mut(&OWN).into_iter().flatten();
+        samples.for_each(|look| look.target = TARGET_IS_NAME | 1);
         let verdict = diagnose(&made, |_| 150 * MS);
         let text = to_text(&verdict);
         assert_eq!(verdict.findings[0].cause.text(), "subprocess-wait", "{text}");

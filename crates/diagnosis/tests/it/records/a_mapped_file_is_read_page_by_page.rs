@@ -68,7 +68,7 @@ fn what_the_kernel_reads_from_storage_amid_faults_is_read_by_faults() {
 /// Without switch records: a request of 500 ms that runs for 4 of each 10 ms. Samples find it
 /// running in between, or in `wait`, with what the interpreter called on its stack. A second one
 /// lies in the socket meanwhile. Their server waited for a connection until shortly before.
-fn by_looks(wait: WaitKind) -> Capture {
+fn by_samples(wait: WaitKind) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources = vec![("switches".to_owned(), "off: not permitted".to_owned())];
     let scan = stack(&mut made, &[("view", "/srv/app.py", 12), ("scan", "/srv/app.py", 30)]);
@@ -95,9 +95,9 @@ fn by_looks(wait: WaitKind) -> Capture {
 
 #[test]
 fn without_switch_records_the_time_between_two_samples_amid_faults_is_theirs_too() {
-    let share_of = |wait, cause| share(&by_looks(wait), cause);
+    let share_of = |wait, cause| share(&by_samples(wait), cause);
     let faults = share_of(Fault, "page-fault");
-    assert!(faults > 0.75, "{faults}: {}", to_text(&diagnose(&by_looks(Fault), |_| 300 * MS)));
+    assert!(faults > 0.75, "{faults}: {}", to_text(&diagnose(&by_samples(Fault), |_| 300 * MS)));
     assert!(share_of(SocketRead, "page-fault") < 0.05);
 }
 

@@ -16,7 +16,7 @@ const US: u64 = 1_000;
 /// A request of 500 ms, four fifths of it waits of 80 us. It is sampled each 10 ms: what the
 /// samples see comes in turns, in `settle()` called by `append()`, but what `elsewhere` says is in
 /// `append()` alone.
-fn syncs(exact: bool, looks: &[WaitKind], elsewhere: Option<WaitKind>) -> Capture {
+fn syncs(exact: bool, samples: &[WaitKind], elsewhere: Option<WaitKind>) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     let append = stack(&mut made, &[("append", "/srv/journal.py", 27)]);
     let settle = made::stack_on(&mut made, append, &[("settle", "/srv/journal.py", 17)]);
@@ -31,8 +31,8 @@ fn syncs(exact: bool, looks: &[WaitKind], elsewhere: Option<WaitKind>) -> Captur
         made.meta.sources.retain(|(name, _)| name != "switches");
         made.meta.sources.push(("switches".to_owned(), "off: turned off by settings".to_owned()));
     }
-    let kinds = looks.iter().chain(&elsewhere);
-    let place = |i: usize| if i < looks.len() { settle } else { append };
+    let kinds = samples.iter().chain(&elsewhere);
+    let place = |i: usize| if i < samples.len() { settle } else { append };
     let turns: Vec<_> = kinds.copied().enumerate().map(|(i, kind)| (kind, place(i))).collect();
     let rows = turns.iter().cycle().zip((0..500).step_by(10));
     let rows: Vec<_> = rows.map(|((kind, stack), at)| (at, *kind, *stack)).collect();
@@ -52,9 +52,9 @@ fn first<'d>(verdict: &'d Diagnosis<'_>) -> (&'static str, f64, Option<&'d str>)
 #[test]
 fn what_most_looks_at_the_place_saw_it_wait_for() {
     for exact in [true, false] {
-        let mut looks = [Running; 9];
-        looks[4] = FileSync;
-        let made = syncs(exact, &looks, None);
+        let mut samples = [Running; 9];
+        samples[4] = FileSync;
+        let made = syncs(exact, &samples, None);
         let verdict = diagnose(&made, |_| 300 * MS);
         let (cause, share, place) = first(&verdict);
         assert_eq!((cause, place), ("disk-io", Some("settle")), "exact: {exact}");
@@ -69,16 +69,16 @@ fn neither_the_gil_nor_a_wait_elsewhere_says_what_for() {
     for exact in [true, false] {
         let mut gil = [Running; 9];
         gil[4] = Gil;
-        for (looks, elsewhere) in [(gil, None), ([Running; 9], Some(FileSync))] {
-            let made = syncs(exact, &looks, elsewhere);
+        for (samples, elsewhere) in [(gil, None), ([Running; 9], Some(FileSync))] {
+            let made = syncs(exact, &samples, elsewhere);
             let verdict = diagnose(&made, |_| 300 * MS);
             let of = |text: &str| -> f64 {
                 let those = verdict.findings.iter().filter(|f| f.cause.text() == text);
                 those.map(|f| f.share).sum()
             };
             let (unknown, reported) = (of("unknown"), of("disk-io"));
-            assert!(unknown > 0.25, "exact: {exact}, {looks:?}: {unknown}");
-            assert!(reported < 0.5, "exact: {exact}, {looks:?}: {reported}");
+            assert!(unknown > 0.25, "exact: {exact}, {samples:?}: {unknown}");
+            assert!(reported < 0.5, "exact: {exact}, {samples:?}: {reported}");
         }
     }
 }

@@ -26,9 +26,9 @@ fn fulfilled_by_a_thread(switches: bool, back_ms: u64) -> Capture {
     made.meta.stdlib = vec!["/lib".to_owned()];
     let look = |at| awaited(at, 99, 4096, AwaitKind::Future, wait);
     made.awaits.insert(99, (1..3).map(|i| look(i * 100)).collect());
-    let looks: Vec<u64> = if switches { vec![5] } else { (5..back_ms).step_by(10).collect() };
+    let samples: Vec<u64> = if switches { vec![5] } else { (5..back_ms).step_by(10).collect() };
     for (tid, stack, wait) in [(8, work, Futex), (9, rotate, ChildWait)] {
-        also_seen(&mut made, tid, looks.iter().copied(), wait, stack);
+        also_seen(&mut made, tid, samples.iter().copied(), wait, stack);
     }
     also_seen(&mut made, 8, [back_ms + 5].into_iter(), Futex, idle);
     also_seen(&mut made, 9, [back_ms + 5].into_iter(), Sleep, pause);

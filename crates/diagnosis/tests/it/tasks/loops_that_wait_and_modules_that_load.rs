@@ -26,8 +26,8 @@ fn capture(loops: bool) -> Capture {
 }
 
 fn seen(made: &mut Capture, tid: u32, from_ms: u64, to_ms: u64, wait: WaitKind, stack: u32) {
-    let looks = (from_ms..to_ms).step_by(10).map(|ms| sample(tid, BEGIN + ms * MS, wait, stack));
-    made.samples.entry(tid).or_default().extend(looks);
+    let samples = (from_ms..to_ms).step_by(10).map(|ms| sample(tid, BEGIN + ms * MS, wait, stack));
+    made.samples.entry(tid).or_default().extend(samples);
 }
 
 fn held_by(made: &mut Capture, holder: u32, source: HolderSource) {
@@ -234,8 +234,8 @@ fn a_waiter_for_the_same_pool_at_another_line_of_its_code_has_no_item_of_it() {
     off(&mut made, OTHER, &[(100, 498), (499, 1000)]);
     seen(&mut made, OTHER, 105, 498, WaitKind::Futex, fellow);
     // Each that waits for a Condition does so in a lock of its own.
-    for (tid, looks) in &mut made.samples {
-        looks.iter_mut().for_each(|look| look.target = u64::from(*tid));
+    for (tid, samples) in &mut made.samples {
+        samples.iter_mut().for_each(|look| look.target = u64::from(*tid));
     }
     let finding = only(&made);
     assert_eq!((finding.cause.text(), finding.culprit.map(|c| c.function)), ("pool-wait", None));

@@ -84,7 +84,7 @@ fn sample(t_ns: u64, wait: WaitKind) -> Sample {
 }
 
 /// Samples of a task all through the slow request.
-fn looks(request: u64, task: u64, kind: AwaitKind, stack: u32, target: u64) -> Vec<Await> {
+fn samples(request: u64, task: u64, kind: AwaitKind, stack: u32, target: u64) -> Vec<Await> {
     let look = |i: u64| Await { target, ..awaited(i * 50, request, task, kind, stack) };
     (1..10).map(look).collect()
 }
@@ -101,11 +101,11 @@ fn first(made: &Capture) -> Finding {
 #[test]
 fn the_reader_of_a_full_queue_is_named_as_an_inference() {
     let mut made = capture();
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
     let wanted = "app.py:40 submit() waited 500 ms for room in a full queue";
     assert_eq!(first(&made).summary, format!("{wanted}; what kept its reader is not known"));
-    made.awaits.insert(SLOW, refer(looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0), READER));
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+    made.awaits.insert(SLOW, refer(samples(SLOW, SLOW, AwaitKind::Queue, PUT, 0), READER));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Socket, STORE, PEER));
     let finding = first(&made);
     assert_eq!(finding.cause.text(), "pool-wait");
     assert_eq!(finding.confidence, Confidence::Likely);
@@ -120,12 +120,12 @@ fn an_empty_queue_is_no_pool_and_its_writer_made_it_wait() {
     made.names.push("Queue.get".to_owned());
     made.stacks.push(node(SUBMIT, made.codes.len() as u32, 158));
     let get = made.stacks.len() as u32;
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, get, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Queue, get, 0));
     let wanted = "app.py:40 submit() waited 500 ms for an item of a queue";
     let nobody = "none was put in meanwhile, and the thread that was to is not known";
     assert_eq!(first(&made).summary, format!("{wanted}; {nobody}"));
-    made.awaits.insert(SLOW, refer(looks(SLOW, SLOW, AwaitKind::Queue, get, 0), READER));
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+    made.awaits.insert(SLOW, refer(samples(SLOW, SLOW, AwaitKind::Queue, get, 0), READER));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Socket, STORE, PEER));
     let finding = first(&made);
     let why = "most likely jobs.py:12 store() made it wait, which waited for a peer";
     assert_eq!(finding.summary, format!("{wanted}; {why}"));
@@ -135,40 +135,40 @@ fn an_empty_queue_is_no_pool_and_its_writer_made_it_wait() {
 #[test]
 fn a_task_of_nobodys_that_waits_for_a_peer_most_likely_kept_the_queue_from_being_read() {
     let mut made = capture();
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Socket, STORE, PEER));
     let finding = first(&made);
     let because = "most likely because jobs.py:12 store() kept its reader";
     assert!(finding.summary.ends_with(because), "{}", finding.summary);
     assert_eq!(finding.confidence, Confidence::Likely);
     // Either of two may be the reader; and a task that only pauses is none.
-    let both = looks(0, SWEEPER, AwaitKind::Socket, POLLS, PEER);
+    let both = samples(0, SWEEPER, AwaitKind::Socket, POLLS, PEER);
     made.awaits.get_mut(&0).expect("looks").extend(both);
     made.awaits.get_mut(&0).expect("looks").sort_by_key(|row| row.t_ns);
     assert!(first(&made).summary.ends_with("what kept its reader is not known"));
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Sleep, STORE, 0));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Sleep, STORE, 0));
     assert!(first(&made).summary.ends_with("what kept its reader is not known"));
 }
 
 #[test]
 fn a_task_of_nobodys_in_the_same_file_most_likely_is_to_fulfil_a_future() {
     let mut made = capture();
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
     // In another file there is a task that waits for a future of its own: nothing says that they
     // know each other.
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Future, POLLS, 0));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Future, POLLS, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
     let carry = made.codes.len() as u32 + 1;
     made.codes.push(code(3, 9));
     made.stacks.push(node(0, carry, 77));
     let carry = made.stacks.len() as u32;
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Future, carry, 0));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Future, carry, 0));
     let finding = first(&made);
     assert_eq!((finding.cause.text(), finding.confidence), ("pool-wait", Confidence::Likely));
     let wanted = "most likely app.py:77 poll() made it wait";
     assert!(finding.summary.contains(wanted), "{}", finding.summary);
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Sleep, carry, 0));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Sleep, carry, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
 }
 
@@ -176,10 +176,11 @@ fn a_task_of_nobodys_in_the_same_file_most_likely_is_to_fulfil_a_future() {
 fn those_behind_the_head_of_a_line_wait_for_who_works_for_the_head() {
     let mut made = capture();
     // Its own future lies in the queue still: nobody has it in hand.
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
-    made.awaits.insert(FELLOW, refer(looks(FELLOW, FELLOW, AwaitKind::Future, SUBMIT, 0), READER));
-    made.awaits.insert(0, looks(0, READER, AwaitKind::Sleep, STORE, 0));
+    made.awaits
+        .insert(FELLOW, refer(samples(FELLOW, FELLOW, AwaitKind::Future, SUBMIT, 0), READER));
+    made.awaits.insert(0, samples(0, READER, AwaitKind::Sleep, STORE, 0));
     let finding = first(&made);
     assert_eq!(finding.cause.text(), "pool-wait");
     let wanted =
@@ -192,20 +193,20 @@ fn those_behind_the_head_of_a_line_wait_for_who_works_for_the_head() {
 #[test]
 fn a_background_task_in_the_same_library_most_likely_has_what_its_pool_lacks() {
     let mut made = capture();
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Condition, IN_POOL, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Condition, IN_POOL, 0));
     let unknown = first(&made);
     assert_eq!(unknown.cause.text(), "pool-wait");
     assert!(unknown.summary.ends_with("what kept it busy is not known"), "{}", unknown.summary);
-    made.awaits.insert(0, looks(0, SWEEPER, AwaitKind::Socket, POLLS, PEER));
+    made.awaits.insert(0, samples(0, SWEEPER, AwaitKind::Socket, POLLS, PEER));
     let finding = first(&made);
     let wanted = "app.py:40 submit() waited 500 ms for a pool that was most likely taken up by \
                   jobs.py:20 poll(), which waited for a peer";
     assert_eq!(finding.summary, wanted);
     // One that pauses between its rounds is idle, wherever it does.
-    made.awaits.insert(0, looks(0, SWEEPER, AwaitKind::Sleep, POLLS, 0));
+    made.awaits.insert(0, samples(0, SWEEPER, AwaitKind::Sleep, POLLS, 0));
     assert!(first(&made).summary.ends_with("what kept it busy is not known"));
     // One that waits in another library has nothing of this one's.
-    made.awaits.insert(0, looks(0, SWEEPER, AwaitKind::Socket, ELSEWHERE, PEER));
+    made.awaits.insert(0, samples(0, SWEEPER, AwaitKind::Socket, ELSEWHERE, PEER));
     assert!(first(&made).summary.ends_with("what kept it busy is not known"));
 }
 
@@ -249,7 +250,7 @@ fn time_in_the_programs_predicate_is_the_recorders() {
 #[test]
 fn a_name_without_a_normal_request_is_said_to_be_slow_always() {
     let mut made = capture();
-    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Sleep, SUBMIT, 0));
+    made.awaits.insert(SLOW, samples(SLOW, SLOW, AwaitKind::Sleep, SUBMIT, 0));
     assert!(!first(&made).missing.iter().any(|m| m.starts_with("every GET /")));
     made.names.push("GET /export".to_owned());
     let template = made.requests.pop().expect("a slow request");
@@ -265,7 +266,7 @@ fn a_name_without_a_normal_request_is_said_to_be_slow_always() {
             end_ns,
             ..template.clone()
         });
-        let rows = looks(id, id, AwaitKind::Sleep, SUBMIT, 0).into_iter();
+        let rows = samples(id, id, AwaitKind::Sleep, SUBMIT, 0).into_iter();
         let rows = rows.map(|row| Await { t_ns: row.t_ns + i * 1000 * MS, ..row });
         made.awaits.insert(id, rows.collect());
     }
@@ -281,8 +282,8 @@ fn a_loop_whose_long_wait_nobody_saw_was_not_kept_by_unknown_code() {
     let ran = Sample { stack: STORE, ..sample(BEGIN - 5 * MS, WaitKind::Running) };
     for seen in [vec![], vec![ran]] {
         made.samples.insert(TID, seen);
-        made.awaits.insert(SLOW, refer(looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0), READER));
-        made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+        made.awaits.insert(SLOW, refer(samples(SLOW, SLOW, AwaitKind::Queue, PUT, 0), READER));
+        made.awaits.insert(0, samples(0, READER, AwaitKind::Socket, STORE, PEER));
         assert_eq!(first(&made).cause.text(), "pool-wait");
     }
 }

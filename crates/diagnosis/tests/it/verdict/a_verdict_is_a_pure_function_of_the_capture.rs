@@ -27,8 +27,8 @@ fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
     if sick {
         made.requests.push(request(99, 7, BEGIN, 500));
         off.push(off_row(1, 499, false));
-        let looks: Vec<_> = (1..49).map(|i| (i * 10, wait, 2)).collect();
-        seen(&mut made, 7, &looks);
+        let samples: Vec<_> = (1..49).map(|i| (i * 10, wait, 2)).collect();
+        seen(&mut made, 7, &samples);
     }
     made.off_cpu.insert(7, off);
     made
@@ -136,8 +136,8 @@ fn a_suspended_task_is_explained_by_what_it_awaits() {
         (AwaitKind::Child, "subprocess-wait"),
         (AwaitKind::Future, "unknown"),
     ] {
-        let looks: Vec<_> = (1..5).map(|i| (i * 100, 8, kind, 2)).collect();
-        let capture = on_loop(&looks);
+        let samples: Vec<_> = (1..5).map(|i| (i * 100, 8, kind, 2)).collect();
+        let capture = on_loop(&samples);
         let verdict = diagnose(&capture, |_| 300 * MS);
         let first = &verdict.findings[0];
         let place = first.place.as_ref().map(|p| p.short());
@@ -148,14 +148,14 @@ fn a_suspended_task_is_explained_by_what_it_awaits() {
 
 #[test]
 fn of_several_tasks_awaited_the_one_seen_longest_counts() {
-    let mut looks = Vec::new();
+    let mut samples = Vec::new();
     for i in 1..10 {
-        looks.push((i * 50, 8, AwaitKind::Socket, 2));
+        samples.push((i * 50, 8, AwaitKind::Socket, 2));
         if i < 4 {
-            looks.push((i * 50, 7, AwaitKind::Sleep, 1));
+            samples.push((i * 50, 7, AwaitKind::Sleep, 1));
         }
     }
-    let capture = on_loop(&looks);
+    let capture = on_loop(&samples);
     let verdict = diagnose(&capture, |_| 300 * MS);
     assert_eq!(verdict.findings.len(), 1);
     assert_eq!(verdict.findings[0].cause.text(), "downstream-wait");
@@ -181,14 +181,14 @@ fn segments_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
         word % below
     };
     for round in 0..300 {
-        let mut looks: Vec<(u64, u64, AwaitKind, u32)> = (0..random(30))
+        let mut samples: Vec<(u64, u64, AwaitKind, u32)> = (0..random(30))
             .map(|_| {
                 let kind = AwaitKind::from_u8(random(16) as u8);
                 (random(700), 7 + random(3), kind, random(4) as u32)
             })
             .collect();
-        looks.sort_by_key(|look| look.0);
-        let capture = on_loop(&looks);
+        samples.sort_by_key(|look| look.0);
+        let capture = on_loop(&samples);
         let times = divided(&capture, 99);
         assert_eq!(times.iter().map(|(from, to, _)| to - from).sum::<u64>(), 500 * MS, "{round}");
         assert!(times.windows(2).all(|w| w[0].1 == w[1].0), "round {round}: {times:?}");
@@ -246,8 +246,8 @@ fn a_circle_of_locks_is_a_deadlock_and_a_line_is_not() {
             sample.holder_source = HolderSource::WithBlock;
         }
     };
-    let looks: Vec<_> = (0..50).map(|i| (i * 10, WaitKind::Futex, 2)).collect();
-    seen(&mut capture, 8, &looks);
+    let samples: Vec<_> = (0..50).map(|i| (i * 10, WaitKind::Futex, 2)).collect();
+    seen(&mut capture, 8, &samples);
     off(&mut capture, 8, &[(0, 500)]);
     held_by(&mut capture, 7, 8, 0x10);
     held_by(&mut capture, 8, 7, 0x20);

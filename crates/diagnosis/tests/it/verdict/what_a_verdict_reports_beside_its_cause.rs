@@ -89,8 +89,8 @@ fn what_no_cause_claims_is_reported_with_the_stacks_it_passed_in() {
     let ask = stack(&mut made, &[("view", APP, 3), ("price", APP, 12), ("ask", APP, 31)]);
     let report = stack(&mut made, &[("view", APP, 4), ("tell", APP, 40)]);
     waits(&mut made, 99, WaitKind::Other, ask);
-    let looks = made.samples.get_mut(&OWN).expect("seen");
-    looks.iter_mut().filter(|s| s.t_ns >= BEGIN + 350 * MS).for_each(|s| s.stack = report);
+    let samples = made.samples.get_mut(&OWN).expect("seen");
+    samples.iter_mut().filter(|s| s.t_ns >= BEGIN + 350 * MS).for_each(|s| s.stack = report);
     // Two waits: the second one begins where it was seen elsewhere.
     off(&mut made, OWN, &[(0, 350), (351, 500)]);
     let verdict = judge(&made);
