@@ -189,7 +189,10 @@ class NamesInCode(unittest.TestCase):
     def test_what_is_in_a_string_or_a_comment_is_no_name(self) -> None:
         self.assertEqual(self.names("a.rs", '// told\nlet a = "told"; let b = r#"told"#;\n'), [])
         self.assertEqual(self.names("a.py", '"""Told: it\'s told."""\na = f"told"  # told\nb = \'told\'\n'), [])
-        self.assertEqual(self.names("crates/sim/src/a.rs", "fn keeper() {}\n"), [])
+
+    def test_no_folder_is_left_out(self) -> None:
+        for folder in ("crates/sim/src", "crates/diagnosis/src", "crates/report/src"):
+            self.assertEqual(self.names(f"{folder}/a.rs", "fn keeper() {}\n"), ["keeper"])
 
 
 if __name__ == "__main__":
