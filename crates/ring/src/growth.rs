@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering;
 use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, HEAD};
 use format::region::{losses, word, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
 
-#[cfg(not(loom))]
 use sys::nap::Nap;
 
 use crate::present::{Area, BLOCK_STEP, TABLE_STEP};
@@ -141,14 +140,12 @@ impl Region {
 
     /// Where the sampler sleeps while the host is idle. A request's begin ends it; so does a writer
     /// that takes one of the last blocks.
-    #[cfg(not(loom))]
     #[inline]
     pub fn idle_nap(&self) -> &Nap {
         &self.naps[0]
     }
 
     /// Where the sampler sleeps between passes; a writer that takes one of the last blocks ends it.
-    #[cfg(not(loom))]
     #[inline]
     pub fn pass_nap(&self) -> &Nap {
         &self.naps[1]

@@ -176,7 +176,6 @@ impl Region {
     /// Frees the lines of threads that are dead, and returns how many. Does this at most once a
     /// second, for the first caller; others get 0. Cost: a system call for each line in use, some
     /// 0.2 us each. Async-signal-safe.
-    #[cfg(not(loom))]
     pub fn bring_back_lines(&self, now_ns: u64) -> usize {
         const EVERY_NS: u64 = 1_000_000_000;
         // Relaxed, both: a turn, which orders nothing.

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use format::block::BLOCK_WORDS;
 use format::region::{losses, word, Layout, MAGIC};
 use sys::cell::StaticRef;
-#[cfg(not(loom))]
 use sys::nap::Nap;
 
 use crate::present::Present;
@@ -57,10 +56,8 @@ pub struct Region {
     /// A thread is taking blocks back; one at a time.
     pub(crate) sweeping: AtomicBool,
     /// When lines of open spans were last brought back from dead threads.
-    #[cfg(not(loom))]
     pub(crate) lines_swept_ns: AtomicU64,
     /// See `idle_nap` and `pass_nap`.
-    #[cfg(not(loom))]
     pub(crate) naps: [Nap; 2],
 }
 
@@ -162,9 +159,7 @@ impl Region {
             present,
             left: Left(std::array::from_fn(|_| AtomicU32::new(NONE))),
             sweeping: AtomicBool::new(false),
-            #[cfg(not(loom))]
             lines_swept_ns: AtomicU64::new(0),
-            #[cfg(not(loom))]
             naps: [Nap::new(), Nap::new()],
         };
         // Relaxed: no other thread knows the region yet; handing it to other threads publishes it.

@@ -1,5 +1,7 @@
 //! Requests that have begun and not ended: their table, and a request's begin and end.
 
+#[cfg(all(loom, test))]
+mod models;
 mod request;
 mod table;
 

@@ -5,8 +5,12 @@
 //! the fields, and skip a slot whose id changed.
 //!
 //! What it promises: no lock, allocation or wait. A request that finds no free slot is recorded and
-//! judged at its end, but not seen before (`requests_untracked`).
+//! judged at its end, but not seen before (`requests_untracked`). A reader never gets a mix of two
+//! requests, whichever thread begins and ends them (`models`).
 
+#[cfg(all(loom, test))]
+use loom::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(all(loom, test)))]
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
@@ -14,13 +18,21 @@ use format::trace::{self, Trace};
 
 use crate::failures::Failed;
 
-/// Slots in the table; a power of two. Requests beyond these are judged only when they end.
+/// Slots in the table and one more; a power of two. Requests beyond these are judged only when they
+/// end.
+#[cfg(not(all(loom, test)))]
 const SLOTS: usize = 4096;
+/// For the models: one slot, which each request takes after another.
+#[cfg(all(loom, test))]
+const SLOTS: usize = 2;
 /// Threads begin their search spread over this many slots, so that the used slots stay low and the
 /// sampler's walk short.
 const SPREAD: usize = 64;
 /// Number of other threads that can be known to work for one request at a time.
+#[cfg(not(all(loom, test)))]
 pub const HELPERS: usize = 4;
+#[cfg(all(loom, test))]
+pub const HELPERS: usize = 1;
 /// Slot number in the id of an untracked request.
 const UNTRACKED: u64 = SLOTS as u64 - 1;
 
@@ -94,7 +106,10 @@ const NO_TASK: u64 = 1;
 
 /// The next serial number, of all tables of this process: a child goes on where its parent was, as
 /// contexts that it took over have the ids of the parent's requests.
+#[cfg(not(all(loom, test)))]
 static SERIAL: AtomicU64 = AtomicU64::new(1);
+#[cfg(all(loom, test))]
+loom::lazy_static! { static ref SERIAL: AtomicU64 = AtomicU64::new(1); }
 
 /// The table of open requests.
 pub struct OpenTable {
@@ -395,7 +410,7 @@ impl OpenTable {
 /// Id of a slot that is being filled.
 const CLAIMED: u64 = u64::MAX;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::OpenTable;
 
