@@ -97,7 +97,7 @@ pub unsafe fn make<T: Life>(
 const MAX_DEPTH: u32 = 50;
 
 thread_local! {
-    /// How many objects this thread is releasing inside of each other.
+    /// How many objects this thread is releasing inside of each other, on all of its greenlets.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The first dead object that waits to be released by this thread; NULL for none.
     static WAITING: Cell<*mut ffi::PyObject> = const { Cell::new(null_mut()) };
@@ -119,7 +119,7 @@ unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
             if cfg!(Py_GIL_DISABLED) || !(*weak).is_null() {
                 ffi::PyObject_ClearWeakRefs(object);
             }
-            if depth == MAX_DEPTH {
+            if depth >= MAX_DEPTH {
                 *weak = WAITING.replace(object);
                 return;
             }
@@ -128,8 +128,11 @@ unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
         (*object.cast::<T>()).end();
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
+        // Not the depth of before: a destructor of the program's may have switched to another
+        // greenlet of this thread, on which others began or ended.
+        let depth = DEPTH.get().saturating_sub(1);
         DEPTH.set(depth);
-        if depth + 1 == MAX_DEPTH && !WAITING.get().is_null() {
+        if depth < MAX_DEPTH && !WAITING.get().is_null() {
             empty();
         }
     }
@@ -137,7 +140,7 @@ unsafe extern "C" fn dealloc<T: Life>(object: *mut ffi::PyObject) {
 
 /// Releases what waits, and what comes to wait meanwhile, one after the other.
 ///
-/// Safety: the GIL is held, on the last level of depth.
+/// Safety: the GIL is held, at less than the greatest depth.
 #[cold]
 unsafe fn empty() {
     if IS_EMPTYING.replace(true) {

@@ -143,15 +143,13 @@ pub fn before_exit(py: Python<'_>, crash: &str) {
         dashcam::crashing(crash);
     }
     py.detach(dashcam::before_exit);
-    // It leads to its module's globals, which would never be finalized. Without the GIL another
-    // thread may be about to call it.
-    if !cfg!(Py_GIL_DISABLED) {
-        release_predicate(py, null_mut());
-    }
+    // It leads to its module's globals, which would never be finalized.
+    release_predicate(py, null_mut());
 }
 
-/// The program's predicate, owned until the program has ended; NULL: there is none. Relaxed: it is
-/// set and released by a thread with the GIL, which its readers hold.
+/// The program's predicate, owned until the program has ended; NULL: there is none. It is set and
+/// released by a thread with the GIL, which its readers hold. Without the GIL it is never released,
+/// and Release and Acquire make its readers see a whole object.
 static PREDICATE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
 /// Asks `predicate(name, seconds, error)` at the end of each request, on its own thread, whether to
@@ -166,7 +164,7 @@ pub fn when(predicate: Bound<'_, PyAny>) {
         let asked = Python::try_attach(|py| {
             // SAFETY: the GIL is held; it gets a reference of its own for the call.
             let predicate =
-                unsafe { Bound::from_borrowed_ptr_or_opt(py, PREDICATE.load(Ordering::Relaxed)) };
+                unsafe { Bound::from_borrowed_ptr_or_opt(py, PREDICATE.load(Ordering::Acquire)) };
             let Some(predicate) = predicate else { return Ok(false) };
             predicate.call1((ended.name, seconds, ended.error))?.is_truthy()
         });
@@ -174,11 +172,14 @@ pub fn when(predicate: Bound<'_, PyAny>) {
     });
 }
 
-/// Another predicate in the place of the present one.
+/// Another predicate in the place of the present one, which is released; not without the GIL, where
+/// another thread may be about to call it.
 fn release_predicate(_py: Python<'_>, next: *mut ffi::PyObject) {
-    let last = PREDICATE.swap(next, Ordering::Relaxed);
-    // SAFETY: the GIL is held; the reference was the static's.
-    unsafe { ffi::Py_XDECREF(last) };
+    let last = PREDICATE.swap(next, Ordering::AcqRel);
+    if !cfg!(Py_GIL_DISABLED) {
+        // SAFETY: the GIL is held; the reference was the static's.
+        unsafe { ffi::Py_XDECREF(last) };
+    }
 }
 
 /// In a forked child with its first record: starts a new recorder. Children that only exec never

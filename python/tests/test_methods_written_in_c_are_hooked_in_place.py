@@ -80,3 +80,22 @@ def test_threads_that_hook_at_once_hook_once(bench: Bench) -> None:
         rows = pyarrow.table(dashcam.open(dashcam.snap()).tables["spans"]).to_pylist()
         print([row["name"] for row in rows if row["name"] == "select"])
         """) == "(5,)\n['select', 'select']\n"
+
+
+def test_what_calls_past_a_hook_checks_its_arguments_as_the_method_does(bench: Bench) -> None:
+    assert output(bench, """
+        import gc
+        past = {one.__qualname__: one for one in gc.get_objects() if type(one).__name__ == "Plain"}
+        def answer(function, *args, **named):
+            try:
+                return type(function(*args, **named))
+            except TypeError as error:
+                return str(error)
+        def compare(name, method, this):
+            for args, named in [(), {}], [(1,), {}], [(this, "select 6"), {}], [(this,), {"name": 7}], [(this, 8, 9), {}]:
+                bare, same = answer(method, *args, **named), answer(past[name], *args, **named)
+                assert bare == same, (bare, same)
+        compare("Cursor.execute", sqlite3.Cursor.execute, connection.cursor())
+        compare("Connection.commit", sqlite3.Connection.commit, connection)
+        print("as bare")
+        """) == "as bare\n"

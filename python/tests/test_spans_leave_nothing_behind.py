@@ -110,6 +110,36 @@ assert done
     assert result.returncode == 0, result.stderr
 
 
+def test_objects_are_released_after_destructors_that_switch_greenlets(bench: Bench) -> None:
+    result = bench.python("""
+import weakref
+import dashcam, greenlet
+from dashcam import _native as native
+assert dashcam.start(slow="9s")
+main = greenlet.getcurrent()
+class Switches:
+    def __call__(self): pass
+    def __del__(self): main.switch()
+def release():
+    one = native.hooked(Switches())
+    del one
+for _ in range(60):
+    # Each destructor is suspended; the first to begin is the first to end.
+    both = [greenlet.greenlet(release), greenlet.greenlet(release)]
+    for _ in range(2):
+        for one in both: one.switch()
+    assert all(one.dead for one in both)
+class Plain:
+    def __call__(self): pass
+held = Plain()
+gone = weakref.ref(held)
+one = native.hooked(held)
+del held, one
+assert gone() is None
+""")
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_chain_is_whole_for_those_who_find_it_while_it_is_released(bench: Bench) -> None:
     result = bench.python("""
 import dashcam, gc

@@ -159,10 +159,13 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
             }
             let entry = Box::into_raw(Box::new(Entry { original: original(), hook, definition }));
             let (release, acquire) = (Ordering::Release, Ordering::Acquire);
-            if place.compare_exchange(null_mut(), entry, release, acquire).is_err() {
-                // Taken by another thread meanwhile.
+            if let Err(other) = place.compare_exchange(null_mut(), entry, release, acquire) {
+                // Taken by another thread meanwhile, perhaps for this method.
                 hook = Box::from_raw(entry).hook;
                 hook.plain.release();
+                if (*other).original.function == raw {
+                    return Ok(());
+                }
                 continue;
             }
             std::mem::forget(function.clone());
@@ -303,38 +306,62 @@ unsafe extern "C" fn with_tuple_and_dict<const N: usize>(
         let py = Python::assume_attached();
         // Another thread may change the dict during the call: keys and values are held. Keys are
         // not compared, so no code of the program's runs.
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        let (mut at, mut key, mut value) = (0, null_mut(), null_mut());
-        while ffi::PyDict_Next(named, &raw mut at, &raw mut key, &raw mut value) != 0 {
-            keys.push(Bound::from_borrowed_ptr(py, key));
-            values.push(Bound::from_borrowed_ptr(py, value));
-        }
-        let Ok(keywords) = made::tuple(py, &keys) else {
-            // No memory for the names: called as without us.
+        let dict = Bound::from_borrowed_ptr(py, named).cast_into_unchecked::<PyDict>();
+        let split = |pairs: Vec<_>| -> (Vec<_>, Vec<_>) { pairs.into_iter().unzip() };
+        let copied = made::pairs(&dict).map(split).and_then(|(keys, values)| {
+            let names = made::tuple(py, &keys)?;
+            Ok((names, values))
+        });
+        let Ok((keywords, values)) = copied else {
+            // No memory for them: called as without us.
             return (original::<N>().PyCFunctionWithKeywords)(this, args, named);
         };
         let mut all = items(args).to_vec();
         all.extend(values.iter().map(Bound::as_ptr));
         let (first, flagged) = (all.as_ptr(), items(args).len());
-        let keywords = if keys.is_empty() { null_mut() } else { keywords.as_ptr() };
+        let keywords = if values.is_empty() { null_mut() } else { keywords.as_ptr() };
         let given = Arguments { first, flagged, keywords };
         given.behind(this, 0, Called::Native(run::<N>, null_mut()))
     }
 }
 
-/// The original's function, called as CPython calls it. The first argument is `self`.
+/// Whether CPython would call the function of a method with these arguments.
+///
+/// Safety: the GIL is held, by a call with these arguments; a live `method_descriptor`, and the
+/// flags of its definition.
+unsafe fn fits(descriptor: *mut ffi::PyObject, flags: c_int, given: Arguments) -> bool {
+    let count = given.positional();
+    // SAFETY: promised by the caller; there is a first argument where it is read.
+    unsafe {
+        let object: *mut ffi::PyMethodDescrObject = descriptor.cast();
+        let of_class = || ffi::PyObject_TypeCheck(*given.first, (*object).d_common.d_type) != 0;
+        let has_names = || !items(given.keywords).is_empty();
+        count != 0
+            && of_class()
+            && (given.keywords.is_null() || flags & ffi::METH_KEYWORDS != 0 || !has_names())
+            && (flags != NOTHING || count == 1)
+    }
+}
+
+/// The original's function, called as CPython calls it. The first argument is `self`. What CPython
+/// checks before it calls the function is checked here, too: the program may come by the object
+/// that represents it (`stand_in::plain`; the collector lists all), and call it in its own way.
 unsafe extern "C" fn past<const N: usize>(
-    _descriptor: *mut ffi::PyObject,
+    descriptor: *mut ffi::PyObject,
     first: *const *mut ffi::PyObject,
     flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by a hook of this place, with the arguments of a call of the method, which are
-    // held, `self` among them; the flags say which function it is.
+    // SAFETY: called with the GIL, the descriptor of this place, and arguments that are held; they
+    // are those of a call of the method (`fits`). The flags say which function it is.
     unsafe {
+        let flags = (*entry::<N>().definition).ml_flags;
+        if !fits(descriptor, flags, Arguments { first, flagged, keywords }) {
+            // It raises what it raises.
+            return ffi::PyObject_Vectorcall(descriptor, first, flagged as _, keywords);
+        }
         let (this, args, count) = (*first, first.add(1), (flagged & !OFFSET) - 1);
         let function = original::<N>();
-        let flags = (*entry::<N>().definition).ml_flags;
         match flags {
             KEYWORDS => {
                 return (function.PyCFunctionFastWithKeywords)(this, args, count as _, keywords);

@@ -346,8 +346,14 @@ fn kept(
         return Ok(Some(recorder.tables().name(&made)));
     }
     let text = made::text(py, &made)?;
-    dict.set_item(key, &text)?;
-    Ok(Some(names::name(recorder, &text)))
+    // SAFETY: as above: what another thread has put there meanwhile, and may be reading, remains.
+    unsafe {
+        let kept = ffi::PyDict_SetDefault(dict.as_ptr(), key.as_ptr(), text.as_ptr());
+        match kept.is_null() {
+            true => Err(fetched(py)),
+            false => Ok(Some(names::id(recorder, kept))),
+        }
+    }
 }
 
 /// An operation of a cloud's API: `s3.PutObject`.
