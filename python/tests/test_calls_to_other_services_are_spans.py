@@ -375,6 +375,8 @@ def test_a_call_that_is_cancelled_has_failed(bench: Bench) -> None:
         accepted = []  # closed at the end only: the client would see it
         def accept():
             accepted.append(listener.accept()[0])
+            # Not before the request is there: while it connects, anyio may lose a cancellation.
+            accepted[0].recv(1)
             began.set()
         threading.Thread(target=accept, daemon=True).start()
 
