@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::calling::{Arguments, Called, Original, PyMethod_New};
 use crate::aside::{fetched, Aside};
@@ -240,7 +241,10 @@ impl Hook {
         if !self.complained.swap(true, Ordering::Relaxed) {
             // SAFETY: held by the caller.
             let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
-            let name = || function.getattr(word!(py, "__qualname__")).map(|name| name.to_string());
+            let name = || match function.is_exact_instance_of::<PyString>() {
+                true => Ok(function.to_string()),
+                false => function.getattr(word!(py, "__qualname__")).map(|name| name.to_string()),
+            };
             let name = quietly(None, || name().ok()).unwrap_or_else(|| "a function".to_owned());
             note(py, &format!("{name}: what is recorded of its calls failed once: {error}"));
         }

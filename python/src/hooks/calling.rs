@@ -118,7 +118,7 @@ impl Called {
 
 /// The target of a hook.
 pub(super) struct Original {
-    /// Owned.
+    /// Owned; of a method of a class in C only its name.
     pub function: *mut ffi::PyObject,
     /// The way to call it past a hook in place; None: the usual one.
     pub past: Option<ffi::vectorcallfunc>,

@@ -12,10 +12,14 @@
 //! What it promises: the original gets the caller's arguments. A method that was bound before it
 //! was hooked (`execute = cursor.execute`) is called as without us, one that is bound later is
 //! hooked. In another interpreter of the process, which may share the class, the original is called
-//! at once. When the program has ended, the descriptors have their definitions again; ours are
-//! never freed, since bound methods point to them.
+//! at once. Nothing of the class is held: its module has objects of the program's (sqlite3's
+//! adapters), which end with it. A library that is imported anew has new classes with the same
+//! definitions; their methods get the same hook. When the program has ended, the hooks are empty:
+//! the original is called. Our definitions are never freed, since descriptors and bound methods
+//! point to them.
 //!
-//! Missing on purpose: class and static methods; calling conventions that no hooked class uses.
+//! Missing on purpose: class and static methods; calling conventions that no hooked class uses;
+//! definitions that are not static in a library, which is never unloaded.
 
 use std::os::raw::c_int;
 use std::ptr::null_mut;
@@ -28,16 +32,25 @@ use pyo3::types::PyDict;
 use super::actions::{Hook, Part};
 use super::calling::{Arguments, Called, Original, OFFSET};
 use super::stand_in;
+use crate::kept::word;
 use crate::made;
 
 /// Most methods that are hooked.
 const PLACES: usize = 24;
 
 struct Entry {
-    /// The descriptor, and `past`.
+    /// The method's name, owned, and `past`.
     original: Original,
     hook: Hook,
     definition: *mut ffi::PyMethodDef,
+    ours: *mut ffi::PyMethodDef,
+}
+
+impl Entry {
+    /// Whether a descriptor's definition is this one's, hooked or not.
+    fn is_of(&self, definition: *mut ffi::PyMethodDef) -> bool {
+        [self.definition, self.ours].contains(&definition)
+    }
 }
 
 /// An entry is put into the first free place, whole (Release), before its method can be called
@@ -140,45 +153,81 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
     };
     let definition = word.load(Ordering::Acquire);
     for (place, functions) in TABLE.iter().zip(FUNCTIONS) {
-        // SAFETY: entries are never freed; definitions live as long as their descriptors, and this
-        // one is held by its entry.
-        unsafe {
-            if let Some(entry) = place.load(Ordering::Acquire).as_ref() {
-                if entry.original.function == raw {
-                    return Ok(());
-                }
-                continue;
-            }
-            let Some(ml_meth) = functions.of((*definition).ml_flags) else { return Err(hook) };
-            let original = || Original { function: raw, past: Some(functions.past) };
-            if !hook.around.is_none() {
-                match stand_in::plain(function.py(), original()) {
-                    Ok(plain) => hook.plain = Part::new(plain.into_ptr()),
-                    Err(_) => return Err(hook),
-                }
-            }
-            let entry = Box::into_raw(Box::new(Entry { original: original(), hook, definition }));
+        let mut taken = place.load(Ordering::Acquire);
+        if taken.is_null() {
+            let entry = entry_for(function, hook, functions, definition)?;
             let (release, acquire) = (Ordering::Release, Ordering::Acquire);
-            if let Err(other) = place.compare_exchange(null_mut(), entry, release, acquire) {
-                // Taken by another thread meanwhile, perhaps for this method.
-                hook = Box::from_raw(entry).hook;
-                hook.plain.release();
-                if (*other).original.function == raw {
+            taken = match place.compare_exchange(null_mut(), entry, release, acquire) {
+                Ok(_) => {
+                    // SAFETY: in the table, so it is never freed.
+                    word.store(unsafe { (*entry).ours }, Ordering::Release);
                     return Ok(());
                 }
-                continue;
-            }
-            std::mem::forget(function.clone());
-            let ours = Box::into_raw(Box::new(ffi::PyMethodDef { ml_meth, ..*definition }));
-            word.store(ours, Ordering::Release);
+                Err(other) => other,
+            };
+            // Taken by another thread meanwhile, which perhaps hooked the same.
+            // SAFETY: not in the table, so it is still ours alone.
+            hook = unsafe { undone(entry) };
+        }
+        // SAFETY: entries are never freed.
+        let entry = unsafe { &*taken };
+        if entry.is_of(definition) {
+            word.store(entry.ours, Ordering::Release);
             return Ok(());
         }
     }
     Err(hook)
 }
 
-/// The methods have their own definitions again; what the hooks hold is released. Not without the
-/// GIL, as `in_place::remove_all`.
+/// An entry that is not in the table yet.
+fn entry_for(
+    function: &Bound<'_, PyAny>,
+    mut hook: Hook,
+    functions: Functions,
+    definition: *mut ffi::PyMethodDef,
+) -> Result<*mut Entry, Hook> {
+    // SAFETY: a definition is static in its library.
+    let flags = unsafe { (*definition).ml_flags };
+    let Some(ml_meth) = functions.of(flags) else { return Err(hook) };
+    let Ok(name) = function.getattr(word!(function.py(), "__qualname__")) else { return Err(hook) };
+    let past = Some(functions.past);
+    if !hook.around.is_none() {
+        // Only a way past the hook: what it represents is of no use, so it holds nothing else.
+        let plain = Original { function: hook.around.get(), past };
+        match stand_in::plain(function.py(), plain) {
+            // It trusts its caller, so nobody gets it from the collector, which lists all that it
+            // knows.
+            // SAFETY: an object of a type with a collector's head; it has `around` alone, whose
+            // reference is in no cycle with it.
+            Ok(plain) => unsafe {
+                ffi::PyObject_GC_UnTrack(plain.as_ptr().cast());
+                hook.plain = Part::new(plain.into_ptr());
+            },
+            Err(_) => return Err(hook),
+        }
+    }
+    let original = Original { function: name.into_ptr(), past };
+    // SAFETY: as above.
+    let ours = Box::into_raw(Box::new(unsafe { ffi::PyMethodDef { ml_meth, ..*definition } }));
+    Ok(Box::into_raw(Box::new(Entry { original, hook, definition, ours })))
+}
+
+/// The hook of an entry that did not come into the table.
+///
+/// Safety: the GIL is held; the entry is the caller's alone.
+unsafe fn undone(entry: *mut Entry) -> Hook {
+    // SAFETY: promised by the caller; both boxes were made by `entry_for`.
+    unsafe {
+        let Entry { original, hook, ours, .. } = *Box::from_raw(entry);
+        drop(Box::from_raw(ours));
+        ffi::Py_DECREF(original.function);
+        hook.plain.release();
+        hook
+    }
+}
+
+/// What the hooks hold is released: they call the originals. Not without the GIL, as
+/// `in_place::remove_all`.
 ///
 /// Safety: the GIL is held.
 pub(super) unsafe fn remove_all() {
@@ -186,10 +235,9 @@ pub(super) unsafe fn remove_all() {
         return;
     }
     for place in &TABLE {
-        // SAFETY: entries are never freed and hold their descriptors.
+        // SAFETY: entries are never freed; the GIL is held.
         unsafe {
             let Some(entry) = place.load(Ordering::Acquire).as_ref() else { continue };
-            definition(entry.original.function).store(entry.definition, Ordering::Release);
             entry.hook.parts().into_iter().for_each(|part| part.release());
         }
     }
@@ -211,7 +259,7 @@ fn entry<const N: usize>() -> &'static Entry {
 
 /// The original's function.
 fn original<const N: usize>() -> ffi::PyMethodDefPointer {
-    // SAFETY: a definition lives as long as its descriptor, which the entry holds.
+    // SAFETY: a definition is static in its library.
     unsafe { (*entry::<N>().definition).ml_meth }
 }
 
@@ -325,41 +373,19 @@ unsafe extern "C" fn with_tuple_and_dict<const N: usize>(
     }
 }
 
-/// Whether CPython would call the function of a method with these arguments.
-///
-/// Safety: the GIL is held, by a call with these arguments; a live `method_descriptor`, and the
-/// flags of its definition.
-unsafe fn fits(descriptor: *mut ffi::PyObject, flags: c_int, given: Arguments) -> bool {
-    let count = given.positional();
-    // SAFETY: promised by the caller; there is a first argument where it is read.
-    unsafe {
-        let object: *mut ffi::PyMethodDescrObject = descriptor.cast();
-        let of_class = || ffi::PyObject_TypeCheck(*given.first, (*object).d_common.d_type) != 0;
-        let has_names = || !items(given.keywords).is_empty();
-        count != 0
-            && of_class()
-            && (given.keywords.is_null() || flags & ffi::METH_KEYWORDS != 0 || !has_names())
-            && (flags != NOTHING || count == 1)
-    }
-}
-
 /// The original's function, called as CPython calls it. The first argument is `self`. What CPython
-/// checks before it calls the function is checked here, too: the program may come by the object
-/// that represents it (`stand_in::plain`; the collector lists all), and call it in its own way.
+/// checks before it calls the function was checked for the hooked method.
 unsafe extern "C" fn past<const N: usize>(
-    descriptor: *mut ffi::PyObject,
+    _name: *mut ffi::PyObject,
     first: *const *mut ffi::PyObject,
     flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called with the GIL, the descriptor of this place, and arguments that are held; they
-    // are those of a call of the method (`fits`). The flags say which function it is.
+    // SAFETY: called by a hook of this place alone (the program cannot come by what calls it, see
+    // `entry_for`), with the GIL and the arguments of a call of the method, which are held, `self`
+    // among them. The flags say which function it is.
     unsafe {
         let flags = (*entry::<N>().definition).ml_flags;
-        if !fits(descriptor, flags, Arguments { first, flagged, keywords }) {
-            // It raises what it raises.
-            return ffi::PyObject_Vectorcall(descriptor, first, flagged as _, keywords);
-        }
         let (this, args, count) = (*first, first.add(1), (flagged & !OFFSET) - 1);
         let function = original::<N>();
         match flags {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::{PyInt, PyString, PyType, PyWeakrefMethods, PyWeakrefReference};
 use recorder::Recorder;
 
 use super::quick;
@@ -31,9 +31,9 @@ const LONGEST_KEPT: isize = 4_096;
 /// Longer commands are not named.
 const LONGEST_COMMAND: usize = 32;
 
-/// Classes of cursors whose own `execute` is hooked: what is above them records nothing. Each is
-/// owned until the program has ended.
-static CURSORS: [AtomicPtr<ffi::PyTypeObject>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
+/// Weak references to the classes of cursors whose own `execute` is hooked: what is above them
+/// records nothing. Each reference is owned until the program has ended.
+static CURSORS: [AtomicPtr<ffi::PyObject>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
 
 /// The arguments of a hooked method.
 pub(super) struct Given<'a> {
@@ -129,34 +129,54 @@ fn shaped(recorder: &Recorder, statement: &Bound<'_, PyString>) -> PyResult<Opti
 
 /// Whether the class of a cursor is one whose own functions are hooked.
 fn is_hooked(cursor: &Bound<'_, PyAny>) -> bool {
-    let is = |class: *mut ffi::PyTypeObject| {
-        // SAFETY: the GIL is held; of the type in the list only the address is compared.
-        !class.is_null()
-            && unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(cursor.as_ptr()), class) != 0 }
+    let is = |class: Bound<'_, PyAny>| {
+        // SAFETY: the GIL is held; a class, which `class` holds.
+        unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(cursor.as_ptr()), class.as_ptr().cast()) != 0 }
     };
-    CURSORS.iter().any(|class| is(class.load(Ordering::Acquire)))
+    CURSORS.iter().filter_map(|place| class_in(cursor.py(), place)).any(is)
+}
+
+/// The class of a place, unless there is none or it is gone.
+fn class_in<'py>(py: Python<'py>, place: &AtomicPtr<ffi::PyObject>) -> Option<Bound<'py, PyAny>> {
+    let raw = place.load(Ordering::Acquire);
+    // SAFETY: the GIL is held; NULL, or a weak reference that the place holds.
+    let held = unsafe { Bound::from_borrowed_ptr_or_opt(py, raw) }?;
+    // SAFETY: only `cursor_is_hooked` puts an object there.
+    unsafe { held.cast_into_unchecked::<PyWeakrefReference>() }.upgrade()
 }
 
 /// From now on calls of this class' cursors are recorded by hooks of their own.
 #[pyfunction]
-pub fn cursor_is_hooked(class_: Bound<'_, pyo3::types::PyType>) {
-    let raw = class_.as_ptr().cast();
+pub fn cursor_is_hooked(class_: Bound<'_, PyType>) -> PyResult<()> {
+    let py = class_.py();
+    let reference = PyWeakrefReference::new(&class_)?;
     for place in &CURSORS {
-        match place.compare_exchange(null_mut(), raw, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return std::mem::forget(class_),
-            Err(other) if other == raw => return,
-            Err(_) => {}
+        let found = place.load(Ordering::Acquire);
+        match class_in(py, place) {
+            Some(known) if known.is(&class_) => return Ok(()),
+            Some(_) => continue,
+            // Another thread may be about to use the reference to a class that is gone.
+            None if cfg!(Py_GIL_DISABLED) && !found.is_null() => continue,
+            None => {}
+        }
+        let (raw, order) = (reference.as_ptr(), Ordering::AcqRel);
+        if place.compare_exchange(found, raw, order, Ordering::Acquire).is_ok() {
+            std::mem::forget(reference);
+            // SAFETY: the reference was the place's.
+            unsafe { ffi::Py_XDECREF(found) };
+            break;
         }
     }
+    Ok(())
 }
 
-/// The program has ended: its classes are released.
+/// The program has ended: the list is empty.
 #[pyfunction]
 pub fn release_cursors(_py: Python<'_>) {
     for place in &CURSORS {
         let class = place.swap(null_mut(), Ordering::AcqRel);
         // SAFETY: the GIL is held; the reference was the list's.
-        unsafe { ffi::Py_XDECREF(class.cast()) };
+        unsafe { ffi::Py_XDECREF(class) };
     }
 }
 
