@@ -108,7 +108,7 @@ def _fetch(project: Project, python: str) -> Path:
 
 def _clone(project: Project) -> Path:
     """The tagged tree of a repository, as an archive with one folder on top."""
-    folder = BUILD / "sdists" / f"{project.name}-{project.version}-git"
+    folder = BUILD / "sdists" / f"{project.registry_name()}-{project.version}-git"
     archive = folder / f"{project.sha256}.tar"
     if archive.exists():
         return archive

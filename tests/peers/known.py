@@ -28,6 +28,9 @@ _CONTEXT = "lists all variables of a copied context: dashcam_request, in which a
 _TAKEN_FIRST = "asks again 0.1 s after a request of 0.5 s and counts on the first being taken before, by another thread"
 # It passes with a limit of 60 s, and where the programs are not recorded: 2 of 2 times each.
 _SIXTEEN = "sixteen programs of Python, each recorded by a development build, within 2 s"
+# The answer to the COMMIT of a failed pipeline ("aborted") is read by the commit, or, if it arrives
+# later, by the rollback, which then raises. A loop of these steps failed in 41 of 3,000 bare tries.
+_PIPELINE = "rolls back in a failed pipeline and counts on the answer to its COMMIT having been read before"
 
 KNOWN: "list[Known]" = [
     Known("uvicorn", "tests/test_server.py::test_reset_contextvars_asyncio[h11]", "changed", _CONTEXT),
@@ -43,5 +46,11 @@ KNOWN: "list[Known]" = [
         "gevent.tests.test__monkey_fork_atomic::__main__.Test.test_forks_do_not_overlap",
         "changed",
         _SIXTEEN,
+    ),
+    Known(
+        "psycopg",
+        "tests/test_pipeline_async.py::test_errors_raised_on_commit[asyncio]",
+        "unsteady",
+        _PIPELINE,
     ),
 ]

@@ -26,8 +26,9 @@ _START_SECONDS = 120
 
 
 @contextlib.contextmanager
-def server() -> "Iterator[str]":
-    """Runs a server; gives the address of an empty database. Raises Failed or Skipped."""
+def server() -> "Iterator[dict[str, str]]":
+    """Runs a server; gives host, port, user and the name of an empty database. Raises Failed or
+    Skipped."""
     binaries = _binaries()
     home = BUILD / "postgres"
     shutil.rmtree(home, ignore_errors=True)
@@ -42,7 +43,7 @@ def server() -> "Iterator[str]":
     control = [str(binaries / "pg_ctl"), "-D", "data", "-w", "-t", str(_START_SECONDS)]
     _run([*control, "-l", "log", "-o", options, "start"], home)
     try:
-        yield f"host=127.0.0.1 port={port} user=dashcam dbname=postgres"
+        yield {"host": "127.0.0.1", "port": str(port), "user": "dashcam", "database": "postgres"}
     finally:
         _run([*control, "-m", "immediate", "stop"], home)
 

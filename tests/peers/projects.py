@@ -37,8 +37,8 @@ class Project:
     # Where the tests are if the source distribution has none: a repository, whose tag is the version
     # and has the commit `sha256`.
     repository: str = ""
-    # The variable that has the address of a PostgreSQL server (postgres.py), if the tests need one.
-    postgres: str = ""
+    # Variables with the address of a PostgreSQL server (postgres.py), if the tests need one.
+    postgres: Mapping[str, str] = field(default_factory=dict)
     # Whether programs that the tests start are recorded as well: workers of pytest-xdist, servers.
     records_children: bool = False
     # A process of the suite that takes longer is ended.
@@ -63,7 +63,7 @@ CPYTHON = _words(
     test_socketserver test_httpservers test_wsgiref test_selectors test_socket test_logging test_import
     test_capi test_inspect test_atexit test_tracemalloc test_pty test_os test_posix test_mmap
     test_resource test_bdb test_code test_dis test_runpy test_unittest test_sys test_warnings
-    test_pickle test_copy test_concurrent_futures test_asyncio test_multiprocessing_fork
+    test_pickle test_copy test_sqlite3 test_concurrent_futures test_asyncio test_multiprocessing_fork
     test_multiprocessing_spawn test_multiprocessing_forkserver test_multiprocessing_main_handling
     """
 )
@@ -328,6 +328,25 @@ PROJECTS = [
         options=("tests/runtests.py", "--parallel=1"),
         requires=("docutils", "jinja2", "pyyaml", "tblib"),
     ),
+    # Its work on a database, SQLite: cursors, transactions, schemas, rows.
+    Project(
+        "django-db",
+        "5.2.19",
+        "ad03d8abc51dbff95ebf34b27123cf0c26a3b62db7ba0cd520783686362533d1",
+        keep=("tests",),
+        run=_words(
+            "aggregation annotations async backends base basic bulk_create cache constraints custom_managers "
+            "custom_pk dates db_functions db_typecasts db_utils dbshell defer delete fixtures "
+            "force_insert_update generic_relations get_or_create inspectdb introspection lookup "
+            "many_to_many migrate_signals model_forms multiple_database ordering pagination prefetch_related "
+            "queries raw_query reserved_names schema select_for_update select_related serializers "
+            "test_runner test_utils transaction_hooks transactions update update_only_fields"
+        ),
+        kind="unittest",
+        options=("tests/runtests.py", "--parallel=1"),
+        package="django",
+        requires=("docutils", "jinja2", "pyyaml", "tblib"),
+    ),
     Project(
         "httpx",
         "0.28.1",
@@ -433,7 +452,7 @@ PROJECTS = [
         run=("tests",),
         extras="[binary,pool]",
         repository="https://github.com/psycopg/psycopg",
-        postgres="PSYCOPG_TEST_DSN",
+        postgres={"PSYCOPG_TEST_DSN": "host={host} port={port} user={user} dbname={database}"},
         # Tests with limits of time are marked; slow ones wait. Its configuration wants the cache.
         options=(
             *("-m", "not timing and not mypy and not slow"),
@@ -441,6 +460,31 @@ PROJECTS = [
             *("-o", "cache_dir=$TMPDIR/cache"),
         ),
         requires=("pytest==9.2.0", "anyio>=4.0", "psycopg-pool==3.3.1"),
+    ),
+    # Cursors and connections in C.
+    Project(
+        "psycopg2",
+        "2.9.12",
+        "3a6d9d6ddc6b53eaa80b712f5fa6b23abbdc38db",
+        keep=("tests",),
+        run=("tests",),
+        package="psycopg2-binary",
+        repository="https://github.com/psycopg/psycopg2",
+        postgres={"PSYCOPG2_TESTDB": "{database}", "PGHOST": "{host}", "PGPORT": "{port}", "PGUSER": "{user}"},
+        requires=("pytest==9.2.0",),
+    ),
+    # The same through a callback that waits, as event loops do.
+    Project(
+        "psycopg2-green",
+        "2.9.12",
+        "3a6d9d6ddc6b53eaa80b712f5fa6b23abbdc38db",
+        keep=("tests",),
+        run=("tests",),
+        package="psycopg2-binary",
+        repository="https://github.com/psycopg/psycopg2",
+        postgres={"PSYCOPG2_TESTDB": "{database}", "PGHOST": "{host}", "PGPORT": "{port}", "PGUSER": "{user}"},
+        environment={"PSYCOPG2_TEST_GREEN": "1"},
+        requires=("pytest==9.2.0",),
     ),
     # Its pools, engines, transactions and asyncio, with SQLite; the rest tests how SQL is built.
     Project(
@@ -453,6 +497,15 @@ PROJECTS = [
         options=("--db", "sqlite", "--db", "aiosqlite", "--tb=short"),
         extras="[asyncio,aiosqlite]",
         environment={"PYTHONNOUSERSITE": "1"},
+        requires=("pytest==9.2.0",),
+    ),
+    # Its tests are installed with it, and run with SQLite.
+    Project(
+        "pony",
+        "0.7.20",
+        "27a48dffd1d1005956ffa96873fb2de5eada639ca266c43db480cadabc860ccd",
+        keep=("LICENSE",),
+        run=("--pyargs", "pony.orm.tests"),
         requires=("pytest==9.2.0",),
     ),
     Project(

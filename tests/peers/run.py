@@ -67,8 +67,9 @@ def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
     place = prepare(project, given.python, wheel)
     with contextlib.ExitStack() as stack:
         if project.postgres:
-            environment = {**project.environment, project.postgres: stack.enter_context(server())}
-            project = replace(project, environment=environment)
+            address = stack.enter_context(server())
+            variables = {name: words.format(**address) for name, words in project.postgres.items()}
+            project = replace(project, environment={**project.environment, **variables})
         suite = Suite(project, place, BUILD / given.python / project.name / "runs")
         suite.examine(given.rounds, given.again, given.only, not given.with_switches_only)
     found = suite.differences()
