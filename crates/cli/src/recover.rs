@@ -22,6 +22,10 @@ use crate::output;
 use crate::output::columns::{columns, plain, utc};
 use crate::output::exit_code::{NOTHING, UNREADABLE, USAGE};
 
+/// A process that seems to begin later than its box by at most this may have written it: the clock
+/// of the day may have been set meanwhile.
+const SLACK_MS: u64 = 10_000;
+
 /// Where each user's recorders have their folder, `dashcam-UID`.
 pub(crate) fn shared_memory() -> PathBuf {
     let given = std::env::var_os("DASHCAM_SHM").filter(|folder| !folder.is_empty());
@@ -41,7 +45,8 @@ pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
             return ExitCode::from(UNREADABLE);
         }
     };
-    if is_in_use(region.pid(), file) {
+    let started_ms = file.file_name().and_then(|name| parse(name.to_str()?)).map(|box_| box_.2);
+    if is_in_use(region.pid(), started_ms.unwrap_or(u64::MAX), file) {
         eprintln!(
             "dashcam: process {} is still running; what it writes meanwhile may be missing",
             region.pid()
@@ -156,28 +161,37 @@ fn boxes(shared: &Path) -> Vec<Found> {
 }
 
 fn one(path: PathBuf) -> Option<Found> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".box")?;
-    let (rest, started_ms) = name.rsplit_once('-')?;
-    let (service, pid) = rest.rsplit_once('-')?;
-    let (service, pid, started_ms) =
-        (service.to_owned(), pid.parse().ok()?, started_ms.parse().ok()?);
+    let (service, pid, started_ms) = parse(path.file_name()?.to_str()?)?;
+    let service = service.to_owned();
     let uid = fs::symlink_metadata(&path).ok()?.uid();
-    let runs = is_in_use(pid, &path);
+    let runs = is_in_use(pid, started_ms, &path);
     Some(Found { path, service, pid, started_ms, uid, runs })
+}
+
+/// The service, the process and the start, Unix ms, in a box's name: `SERVICE-PID-MS.box`.
+fn parse(name: &str) -> Option<(&str, u32, u64)> {
+    let (rest, started_ms) = name.strip_suffix(".box")?.rsplit_once('-')?;
+    let (service, pid) = rest.rsplit_once('-')?;
+    Some((service, pid.parse().ok()?, started_ms.parse().ok()?))
 }
 
 /// Whether its process holds it, perhaps in another container, or process `pid` has the file
 /// mapped: another process may have the number of a dead one. If its maps cannot be read: whether
-/// there is such a process.
-fn is_in_use(pid: u32, file: &Path) -> bool {
+/// there is such a process that is older than the box.
+fn is_in_use(pid: u32, started_ms: u64, file: &Path) -> bool {
     if sys::held::is_held(file) {
         return true;
     }
-    let process = PathBuf::from(format!("/proc/{pid}"));
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok();
+    is_mapped(maps.as_deref(), sys::processes::began_epoch_ns(pid), started_ms, file)
+}
+
+/// `maps`: None if they cannot be read; `began_ns`: of the process, None if there is none.
+fn is_mapped(maps: Option<&str>, began_ns: Option<u64>, started_ms: u64, file: &Path) -> bool {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    match fs::read_to_string(process.join("maps")) {
-        Ok(maps) => maps.lines().any(|line| line.ends_with(&*file.to_string_lossy())),
-        Err(_) => process.exists(),
+    match maps {
+        Some(maps) => maps.lines().any(|line| line.ends_with(&*file.to_string_lossy())),
+        None => began_ns.is_some_and(|ns| ns / 1_000_000 <= started_ms.saturating_add(SLACK_MS)),
     }
 }
 
@@ -191,6 +205,21 @@ fn user(uid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_began_behind_a_box_has_only_the_number_of_the_one_that_wrote_it() {
+        let file = Path::new("/dev/shm/dashcam-0/shop-7-1795256043000.box");
+        let (started_ms, hidden) = (1_795_256_043_000, None);
+        let began = |ms: u64| Some(ms * 1_000_000);
+        assert!(is_mapped(hidden, began(started_ms - 86_400_000), started_ms, file));
+        assert!(is_mapped(hidden, began(started_ms + SLACK_MS), started_ms, file));
+        assert!(!is_mapped(hidden, began(started_ms + SLACK_MS + 1), started_ms, file));
+        assert!(!is_mapped(hidden, None, started_ms, file));
+        // What the maps say is exact.
+        let maps = format!("1000-2000 rw-s 0 0:1 7 {}\n", file.display());
+        assert!(is_mapped(Some(&maps), began(started_ms + 86_400_000), started_ms, file));
+        assert!(!is_mapped(Some(""), began(started_ms), started_ms, file));
+    }
 
     #[test]
     fn a_box_is_known_by_its_name_and_its_process_by_its_memory() {
