@@ -62,13 +62,27 @@ pub fn all_characters<'text>(of: &'text Bound<'_, PyString>) -> Option<Cow<'text
     if let Ok(text) = of.to_str() {
         return Some(Cow::Borrowed(text));
     }
+    encoded(of).map(Cow::Owned)
+}
+
+/// A copy of at most so many characters, as `characters`. Nothing is added to the str, unlike
+/// there: CPython keeps the UTF-8 of one that is not ASCII with it, as long as it lives.
+pub fn first_characters(of: &Bound<'_, PyString>, most: isize) -> String {
+    // SAFETY: a str, the GIL is held; an error is fetched, and a longer end is cut off.
+    let first = unsafe { owned(of.py(), ffi::PyUnicode_Substring(of.as_ptr(), 0, most)) };
+    let first = first.ok().and_then(|first| first.cast_into::<PyString>().ok());
+    first.and_then(|first| encoded(&first)).unwrap_or_default()
+}
+
+/// None: there is no memory.
+fn encoded(of: &Bound<'_, PyString>) -> Option<String> {
     // SAFETY: a str, the GIL is held; both texts are static. Errors are fetched.
     let encoded = unsafe {
         let (encoding, errors) = (c"utf-8".as_ptr(), c"surrogatepass".as_ptr());
         owned(of.py(), ffi::PyUnicode_AsEncodedString(of.as_ptr(), encoding, errors))
     };
     let bytes = encoded.ok().and_then(|bytes| bytes.cast_into::<PyBytes>().ok());
-    Some(Cow::Owned(String::from_utf8_lossy(bytes?.as_bytes()).into_owned()))
+    Some(String::from_utf8_lossy(bytes?.as_bytes()).into_owned())
 }
 
 /// An int.

@@ -291,6 +291,31 @@ def test_psycopg2_is_named_by_position_and_by_keyword(bench: Bench) -> None:
     ]
 
 
+def test_a_statement_of_any_length_takes_no_more_memory_than_bare(bench: Bench) -> None:
+    pytest.importorskip("psycopg2")
+    answer, spans = recorded(bench, """
+        import psycopg2
+        from tiny_postgres import TinyPostgres
+
+        server = TinyPostgres()
+        address = f"host=127.0.0.1 port={server.port} user=u dbname=d sslmode=disable client_encoding=utf8"
+
+        def work():
+            grown = []
+            cursor = psycopg2.connect(address).cursor()
+            for length in (1, 10_000):
+                statement = "select 'é" + "é" * length + "'"
+                before = sys.getsizeof(statement)
+                cursor.execute(statement)
+                grown.append(sys.getsizeof(statement) - before)
+            return grown
+
+        show(work)
+        """)
+    assert answer == "[0, 0]"
+    assert [name for name, _, _ in spans] == ["select", "select"]
+
+
 def test_commands_of_redis_are_named_by_their_word(bench: Bench) -> None:
     pytest.importorskip("redis")
     answer, spans = recorded(bench, """

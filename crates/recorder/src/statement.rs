@@ -24,8 +24,8 @@ use names::Names;
 
 /// At most this many bytes of a shape; what is cut ends with `...`.
 pub const LONGEST: usize = 120;
-/// Of a statement only this much is read.
-const READ: usize = 4096;
+/// Of a statement only this much is read, bytes.
+pub const READ: usize = 4096;
 
 /// The shape of a statement.
 pub fn shape(statement: &str) -> String {

@@ -115,7 +115,8 @@ impl<const AT: usize, const CURSOR: u8> Naming for Statement<AT, CURSOR> {
 
 /// The id of a statement's shape.
 fn shaped(recorder: &Recorder, statement: &Bound<'_, PyString>) -> PyResult<Option<u32>> {
-    let shape = || recorder::statement::shape(&made::characters(statement));
+    let read = recorder::statement::READ as isize;
+    let shape = || recorder::statement::shape(&made::first_characters(statement, read));
     // SAFETY: a live str.
     let is_short = unsafe {
         ffi::PyUnicode_CheckExact(statement.as_ptr()) != 0
