@@ -175,7 +175,11 @@ mod tests {
             waking(9_000_000, 5, 6),
         ]
         .into();
-        let woke = |t_ns, tid, by| Woke { tid, by, seen: Seen { t_ns, pc: 1, sp: 8, fp: 0 } };
+        let woke = |t_ns, tid, by| Woke {
+            tid,
+            by,
+            seen: Seen { t_ns, pc: 1, sp: 8, fp: 0, is_cut: false },
+        };
         assert_eq!(find(&all, &woke(1_000_400, 5, 6)), Some(0));
         assert_eq!(find(&all, &woke(1_001_000, 5, 6)), Some(2));
         assert_eq!(find(&all, &woke(8_999_500, 5, 6)), Some(3));

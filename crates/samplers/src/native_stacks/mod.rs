@@ -2,7 +2,7 @@
 //!
 //! How it works: the kernel gives a blocked thread's stack pointer and instruction pointer
 //! (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Of a
-//! running thread the kernel copies registers and the innermost 8 KiB itself (`sys::perf::Watch`).
+//! running thread the kernel copies registers and these bytes itself (`sys::perf::Watch`).
 //! Kept are the words that point behind a call instruction in an executable mapping of a file:
 //! return addresses, and some that were return addresses before; and beside them what may be saved
 //! frame pointers. Which words are real is decided where the capture is read, by the files' unwind
@@ -35,7 +35,7 @@ mod word;
 use std::collections::HashMap;
 use sys::mem::Reader;
 use sys::own_stack::Registers;
-use sys::perf::{Seen, STACK_BYTES};
+use sys::perf::Seen;
 
 use call::{ends_in_call, BEFORE};
 use maps::Maps;
@@ -209,7 +209,7 @@ impl NativeStacks {
         // The instruction pointer counts as the word below the stack pointer.
         let link = if inside { distance as u32 / 8 + 1 } else { 0 };
         out.push(Frame { site: NO_SITE, gap: 0, link, interrupted: false });
-        self.keep(mem, (seen.sp, 0, stack.len() >= STACK_BYTES), &mut outcome, out);
+        self.keep(mem, (seen.sp, 0, seen.is_cut), &mut outcome, out);
         outcome
     }
 
@@ -222,7 +222,8 @@ impl NativeStacks {
         stack: &[u8],
         out: &mut Vec<Frame>,
     ) -> Outcome {
-        let seen = Seen { t_ns: now_ns, pc: at.pc, sp: at.sp, fp: at.fp };
+        let is_cut = stack.len() >= WINDOW;
+        let seen = Seen { t_ns: now_ns, pc: at.pc, sp: at.sp, fp: at.fp, is_cut };
         let mut outcome = self.read_running(mem, &seen, stack, out);
         let site = self.site_of(mem, at.pc, &mut outcome);
         if let (Some(innermost), Some(site)) = (out.first_mut(), site) {

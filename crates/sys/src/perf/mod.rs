@@ -62,7 +62,7 @@ mod watch;
 
 pub use refused::Refused;
 pub use switch::{Switch, SwitchKind, Waker};
-pub use user_stack::{Seen, STACK_BYTES};
+pub use user_stack::Seen;
 pub use waker_stacks::{Take, WakerStacks, Woke, MOST_WAKERS};
 pub use wakings::{Wakings, MOST_FOLLOWED};
 pub use watch::Watch;

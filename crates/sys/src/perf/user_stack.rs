@@ -7,8 +7,9 @@
 //! What it promises: nothing the kernel writes makes it read outside of the sample, and at most
 //! `STACK_BYTES` are used.
 
-/// Most bytes of a stack in a sample.
-pub const STACK_BYTES: usize = 8 << 10;
+/// Most bytes of a stack in a sample: a buffer of 8 KiB on it (`std::io::copy` has one) leaves its
+/// callers in reach.
+pub const STACK_BYTES: usize = 16 << 10;
 /// The frame pointer, the stack pointer and the instruction pointer as bits of
 /// `sample_regs_user`: `PERF_REG_X86_BP`, `_SP`, `_IP` of asm/perf_regs.h. The kernel writes them
 /// in the order of the bits.
@@ -33,6 +34,8 @@ pub struct Seen {
     pub sp: u64,
     /// What the frame pointer's register held.
     pub fp: u64,
+    /// The stack may go on behind the copied bytes.
+    pub is_cut: bool,
 }
 
 /// The content of a ring from `begin` to `end`, read by its words; the stack goes into `stack`
@@ -49,13 +52,14 @@ pub(super) fn read(
         return None;
     }
     stack.clear();
-    let seen = Seen { t_ns, fp: field(1), sp: field(2), pc: field(3) };
+    let mut seen = Seen { t_ns, fp: field(1), sp: field(2), pc: field(3), is_cut: false };
     let size = field(4).min(STACK_BYTES as u64);
     // The word behind the stack says how much of it could be read.
     if size == 0 || size % 8 != 0 || begin + FRONT_WORDS * 8 + size + 8 > end {
         return Some(seen);
     }
     let valid = field(FRONT_WORDS + size / 8).min(size) / 8;
+    seen.is_cut = valid == size / 8;
     for i in 0..valid {
         stack.extend_from_slice(&field(FRONT_WORDS + i).to_le_bytes());
     }

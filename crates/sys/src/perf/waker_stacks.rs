@@ -35,7 +35,7 @@ use super::attr;
 use super::limits::{descriptor_budget, none_left, online_cpus, page_bytes};
 use super::refused::{Refused, TRACEPOINT};
 use super::ring::Mapping;
-use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
+use super::user_stack::{self, Seen, REGISTERS};
 use super::wakings::{Layout, Wakings, MOST_FOLLOWED};
 use crate::fork::Mark;
 use crate::ours::{self, Fd};
@@ -45,6 +45,8 @@ use std::io;
 /// The largest number of threads whose stacks are copied when they wake one that is followed: the
 /// filter's text must fit into a page.
 pub const MOST_WAKERS: usize = 96;
+/// Bytes of a stack: a waker's innermost frames say what it released.
+const STACK_BYTES: usize = 8 << 10;
 /// Bytes of a ring, first choice and last: seven stacks fit, or one.
 const RING_BYTES: (usize, usize) = (64 << 10, 16 << 10);
 /// `perf_event_attr::sample_type` is in the kernel's order: ids, time, raw bytes, registers, stack.
@@ -300,7 +302,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
         }
         let at = self.layout.wakee_at;
         let tid = (word(at / 8 * 8) >> (at % 8 * 8)) as u32;
-        let seen = Seen { t_ns: word(16), pc: 0, sp: 0, fp: 0 };
+        let seen = Seen { t_ns: word(16), pc: 0, sp: 0, fp: 0, is_cut: false };
         (tid != 0).then_some(Woke { tid, by, seen })
     }
 }
@@ -343,8 +345,10 @@ mod tests {
         (out, tally, (records.head - records.at) / 8)
     }
 
-    fn woke(t_ns: u64) -> Woke {
-        Woke { tid: 5, by: 6, seen: Seen { t_ns, pc: 0xc0, sp: 0x50, fp: 0xf0 } }
+    /// With as many bytes of the stack as were asked for.
+    fn woke(t_ns: u64, bytes: usize) -> (Woke, usize) {
+        let seen = Seen { t_ns, pc: 0xc0, sp: 0x50, fp: 0xf0, is_cut: bytes > 0 };
+        (Woke { tid: 5, by: 6, seen }, bytes)
     }
 
     #[test]
@@ -359,7 +363,7 @@ mod tests {
         let last = sample(14, PID, (5, 6), &[1, 2, 3]).len() as u64;
         for from in 0..128 {
             let (all, tally, left) = read(&words, from, 13);
-            assert_eq!(all, [(woke(10), 16), (woke(12), 0)], "from {from}");
+            assert_eq!(all, [woke(10, 16), woke(12, 0)], "from {from}");
             assert_eq!((tally, left), (Tally::default(), last));
         }
     }
@@ -368,7 +372,7 @@ mod tests {
     fn what_is_of_another_process_is_not_read() {
         let words = [sample(10, PID + 1, (5, 9), &[7]), sample(12, PID, (5, 6), &[7])].concat();
         let (all, tally, left) = read(&words, 3, 99);
-        assert_eq!((all, left), (vec![(woke(12), 8)], 0));
+        assert_eq!((all, left), (vec![woke(12, 8)], 0));
         assert_eq!(tally, Tally { foreign: 1, ..Tally::default() });
     }
 
@@ -377,7 +381,7 @@ mod tests {
         let lost = vec![2 | 24 << 48, 9, 12];
         let words = [sample(10, PID, (5, 6), &[]), lost, vec![9 | 4000 << 48, 0]].concat();
         let (all, tally, left) = read(&words, 3, 99);
-        assert_eq!((all, left), (vec![(woke(10), 0)], 0));
+        assert_eq!((all, left), (vec![woke(10, 0)], 0));
         assert_eq!(tally, Tally { lost: 12, garbled: 1, foreign: 0 });
     }
 

@@ -14,13 +14,14 @@
 //! | PERF_RECORD_SAMPLE: REGS_USER, STACK_USER | `Seen`, stack | ns | 3.7; x86-64 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
 //!
-//! What it promises: at most `STACK_BYTES` of a stack, all of one instant; the ring is bounded and
-//! a full one loses the newest samples, which are counted. Nothing the kernel writes makes it read
+//! What it promises: at most `STACK_BYTES` of a stack, all of one instant, half of them where the
+//! kernel locks no more memory; the ring is bounded and a full one loses the newest samples, which
+//! are counted. Nothing the kernel writes makes it read
 //! outside the ring. Time in system calls makes no samples (`exclude_kernel`, which is what an
 //! unprivileged process may do). Cost (`examples/watch_cost.rs`, one vCPU of AMD EPYC under KVM):
 //! 20 us a sample in the thread that is watched, of which 3 us are for the copy and the rest for
 //! the timer's interrupt; 2-3 us to read one; nothing while disabled. It does not outlive its
-//! thread: no more samples come then. Memory: locked, 36 KiB a watch, charged as those of
+//! thread: no more samples come then. Memory: locked, 68 KiB a watch, charged as those of
 //! `SwitchStream`.
 //!
 //! What is missing on purpose: kernel code and its stacks; aarch64, whose stacks no reader here
@@ -34,8 +35,10 @@ use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
 use crate::ours::{self, Fd};
 use std::os::fd::AsRawFd;
 
-/// Bytes of a ring: three samples fit, with the words around the stack.
-const RING_BYTES: usize = 32 << 10;
+/// Bytes of a ring for each byte of a stack: three samples fit, with the words around the stack.
+const RING_OF_STACKS: usize = 4;
+/// Bytes of a stack where memory may be locked, and where it may not.
+const SIZES: [usize; 2] = [STACK_BYTES, STACK_BYTES / 2];
 /// Bytes of a sample in front of the registers: header, pid and tid, time.
 const FRONT: u64 = 24;
 
@@ -71,11 +74,18 @@ impl Watch {
         if !ours::has_room(1) {
             return Err(none_left());
         }
-        let stack_bytes = STACK_BYTES as u32;
-        let of = WatchOf { tid, period_ns, registers: REGISTERS, stack_bytes };
+        let [most, less] = SIZES;
+        match Watch::of_size(tid, period_ns, most) {
+            Err(e) if e.is_about_memory() => Watch::of_size(tid, period_ns, less),
+            made => made,
+        }
+    }
+
+    fn of_size(tid: u32, period_ns: u64, stack_bytes: usize) -> Result<Watch, Refused> {
+        let of = WatchOf { tid, period_ns, registers: REGISTERS, stack_bytes: stack_bytes as u32 };
         let event = attr::open_watch(&of).map_err(|e| Refused::new("perf_event_open", &e))?;
         let page = page_bytes();
-        let map = Mapping::new(&event, RING_BYTES.max(page), page)
+        let map = Mapping::new(&event, (stack_bytes * RING_OF_STACKS).max(page), page)
             .map_err(|e| Refused::new("mmap of a ring", &e))?;
         Ok(Watch { event, map, at: 0, on: false, tally: Tally::default() })
     }
@@ -189,7 +199,7 @@ mod tests {
     }
 
     fn seen(t_ns: u64) -> Seen {
-        Seen { t_ns, pc: 0xc0, sp: 0x50, fp: 0xf0 }
+        Seen { t_ns, pc: 0xc0, sp: 0x50, fp: 0xf0, is_cut: false }
     }
 
     #[test]
@@ -202,6 +212,13 @@ mod tests {
             assert_eq!(samples, [(seen(10), first), (seen(20), second)], "as far as valid");
             assert_eq!(tally, Tally { seen: 2, lost: 0, garbled: 0 });
         }
+    }
+
+    #[test]
+    fn a_stack_that_fills_its_sample_may_go_on() {
+        let words = [sample(10, &[1, 2], 16), sample(20, &[3, 4], 8)].concat();
+        let cut: Vec<bool> = read(&words, 3).0.iter().map(|(seen, _)| seen.is_cut).collect();
+        assert_eq!(cut, [true, false]);
     }
 
     #[test]

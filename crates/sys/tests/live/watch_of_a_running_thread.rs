@@ -73,6 +73,42 @@ fn a_spinning_thread_is_seen_with_its_stack() {
     spinner.join().expect("it spins");
 }
 
+/// As `spin`, for a caller that keeps a buffer on its stack, as `std::io::copy` does.
+#[inline(never)]
+fn spin_below_a_buffer(stop: &AtomicBool, place: &AtomicU64) -> u64 {
+    let buffer = std::hint::black_box([1u8; 10 << 10]);
+    let turns = spin(stop, place);
+    turns.wrapping_add(u64::from(std::hint::black_box(&buffer)[9]))
+}
+
+#[test]
+fn callers_of_one_that_keeps_a_large_buffer_are_seen() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static PLACE: AtomicU64 = AtomicU64::new(0);
+    static CALLER: AtomicU64 = AtomicU64::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let spinner = std::thread::spawn(move || {
+        let local = std::hint::black_box([!MARK; 4]);
+        CALLER.store(local.as_ptr() as u64, Ordering::Relaxed);
+        sender.send(thread::tid()).expect("the test listens");
+        spin_below_a_buffer(&STOP, &PLACE).wrapping_add(std::hint::black_box(&local)[0])
+    });
+    if let Some(mut watch) = watch_or_skip(receiver.recv().expect("it starts")) {
+        while PLACE.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        watch.enable(true);
+        let mut stack = Vec::new();
+        let seen = next(&mut watch, &mut stack);
+        let at = CALLER.load(Ordering::Relaxed).checked_sub(seen.sp);
+        let at = at.expect("callers lie above the stack pointer") as usize;
+        assert!(at > 10 << 10);
+        assert_eq!(stack.get(at..at + 8), Some(&(!MARK).to_le_bytes()[..]));
+    }
+    STOP.store(true, Ordering::Relaxed);
+    spinner.join().expect("it spins");
+}
+
 #[test]
 fn a_full_ring_loses_and_counts() {
     static STOP: AtomicBool = AtomicBool::new(false);
