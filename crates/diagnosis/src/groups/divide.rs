@@ -69,6 +69,14 @@ pub fn divide<'c>(cx: &Context<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>>
             Cause::LockWait | Cause::PoolWait => {
                 unattributed::name_blockers(cx, cause, by_place(cx, cause, slices))
             }
+            Cause::GcPause => {
+                // Collections on requests' own threads are nobody else's doing.
+                let mut groups = by_place(cx, cause, slices);
+                for group in groups.iter_mut().filter(|group| !is_mostly_blamed(group)) {
+                    group.culprit = None;
+                }
+                groups
+            }
             _ => by_place(cx, cause, slices),
         });
     }
@@ -99,10 +107,15 @@ fn where_most_was<'c>(
 /// that compute delay one another.
 fn cpu_user(cx: &Context<'_>, group: &Group<'_>) -> Option<Place> {
     let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
-    let ns: f64 = blamed.clone().map(|w| w.excess_ns).sum();
     let culprit = groups::heaviest(blamed.map(|w| (groups::culprit_of(cx, w), w.excess_ns)))?;
     let same = group.place.as_ref().is_some_and(|p| p.is_in_function_of(&culprit));
-    (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
+    (is_mostly_blamed(group) && !same).then_some(culprit)
+}
+
+/// Whether at least half of a group's excess is another thread's doing.
+fn is_mostly_blamed(group: &Group<'_>) -> bool {
+    let blamed = group.slices.iter().filter(|w| w.slice.claim.blocker.is_some());
+    blamed.map(|w| w.excess_ns).sum::<f64>() * 2.0 >= group.excess_ns()
 }
 
 /// Adds a group to those of the same function, or to the list: code that waits here and computes

@@ -220,6 +220,31 @@ fn a_collection_without_a_cpu_is_not_the_collectors() {
     assert_eq!(reported, ["cpu-starved", "gc-pause"], "{}", to_text(&verdict));
 }
 
+/// Another request, which waits for the GIL `waits_ms` of that, is no reason to blame a thread.
+#[test]
+fn a_collection_on_the_requests_own_thread_is_no_other_threads() {
+    let reported = |waits_ms: u64| {
+        let mut made = capture(false);
+        let collects = (1..49).map(|i| sample(BEGIN + i * 10 * MS, WaitKind::Running, ORDERS));
+        made.samples.insert(TID, collects.collect());
+        made.requests.push(request(98, TID + 2, BEGIN + 100 * MS, waits_ms + 50));
+        made.off_cpu.insert(TID + 2, vec![off_row(100, 100 + waits_ms, false)]);
+        let waits = (0..waits_ms / 10).map(|i| Sample {
+            tid: TID + 2,
+            ..sample(BEGIN + (101 + i * 10) * MS, WaitKind::Gil, ORDERS)
+        });
+        made.samples.insert(TID + 2, waits.collect());
+        let (begin_ns, end_ns) = (BEGIN + 100 * MS, BEGIN + 400 * MS);
+        made.gcs = vec![GcRow { tid: TID, generation: 2, begin_ns, end_ns, collected: 0 }];
+        let verdict = diagnose(&made, |_| 60 * MS);
+        let found = verdict.findings.iter().find(|f| f.cause.text() == "gc-pause");
+        found.map_or_else(|| to_text(&verdict), |found| found.summary.clone())
+    };
+    let own = reported(100);
+    assert!(own.starts_with("the garbage collector ran for"), "{own}");
+    assert!(!own.contains("kept the GIL"), "{own}");
+}
+
 #[test]
 fn a_request_that_lay_in_its_socket_while_a_collection_got_no_cpu_waited_for_a_cpu() {
     let reported = |starved: bool| {
