@@ -151,6 +151,9 @@ pub(crate) fn of_queue(cx: &Context<'_>, stack: u32) -> Option<Resource> {
 /// the names of its functions, types and files say: `Condvar::wait_until<r2d2::PoolInternals>`,
 /// `rayon_core::thread_pool`.
 fn is_in_a_native_pool(cx: &Context<'_>, stack: u32, own: &Resource) -> bool {
+    if *own == Resource::NativeCondition && is_of_workers(cx, stack) {
+        return true;
+    }
     let called = || cx.frames.of(stack).take_while(|f| cx.frames.owner(f.file) != Owner::User);
     if !called().any(|f| cx.frames.owner(f.file) == Owner::Library) {
         return false;
@@ -161,6 +164,30 @@ fn is_in_a_native_pool(cx: &Context<'_>, stack: u32, own: &Resource) -> bool {
         [f.function, file].iter().any(|name| name.to_ascii_lowercase().contains("pool"))
     };
     *own == Resource::NativeCondition && library.any(names_a_pool)
+}
+
+/// The package of Rust's in whose code a thread of the program waits, if it did not begin there:
+/// one with threads of its own may do what is waited for.
+pub(crate) fn package_of_pool<'c>(cx: &Context<'c>, stack: u32) -> Option<&'c str> {
+    let runtime = |f: &Frame<'c>| cx.frames.owner(f.file) == Owner::Runtime;
+    let first = cx.frames.of(stack).find(|f| !runtime(f))?;
+    let package = cx.frames.cargo_package(first.file)?;
+    (outermost_package(cx, stack) != Some(package)).then_some(package)
+}
+
+/// The package whose code began what a thread with this stack does.
+pub(crate) fn outermost_package<'c>(cx: &Context<'c>, stack: u32) -> Option<&'c str> {
+    let runtime = |f: &Frame<'c>| cx.frames.owner(f.file) == Owner::Runtime;
+    let last = cx.frames.of(stack).filter(|f| !runtime(f)).last()?;
+    cx.frames.cargo_package(last.file)
+}
+
+/// Whether a package is waited for whose threads work for the program: a pool of workers (rayon's).
+fn is_of_workers(cx: &Context<'_>, stack: u32) -> bool {
+    let Some(package) = package_of_pool(cx, stack) else { return false };
+    let works =
+        |stack: u32| cx.frames.has_user(stack) && outermost_package(cx, stack) == Some(package);
+    cx.capture.samples.values().flatten().any(|sample| sample.stack != 0 && works(sample.stack))
 }
 
 /// Whether results of executors come from other processes: there is a thread that hands them over,

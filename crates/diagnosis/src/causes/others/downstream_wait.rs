@@ -71,6 +71,13 @@ fn peer(cx: &Context<'_>, stack: u32, target: Option<String>) -> Option<Resource
     target.map(|name| Resource::peer(name, serves))
 }
 
+/// The peer of a call that keeps an event loop, for an answer at a socket.
+pub(crate) fn peer_of_loop(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Resource> {
+    let waits = matches!(segment.wait(), WaitKind::SocketRead | WaitKind::Poll);
+    let peer = || peer(cx, segment.stack(), cx.target_of_wait(segment));
+    (segment.state == State::Wait && waits).then(peer).flatten()
+}
+
 fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
         segment.wait(),

@@ -25,7 +25,7 @@ use format::wait::WaitKind;
 use crate::cause::Cause;
 use crate::causes::grounds::Grounds;
 use crate::causes::locks::lock_wait;
-use crate::causes::others::pool_wait;
+use crate::causes::others::{downstream_wait, pool_wait};
 use crate::causes::python::import;
 use crate::causes::rule::{self, Described, Row, Rule};
 use crate::claim::Claim;
@@ -93,7 +93,8 @@ fn claim(cx: &Context<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let kept = is_kept(cx, segment);
-    let own = Claim::of(Cause::EventLoopBlocked, segment);
+    let resource = kept.then(|| downstream_wait::peer_of_loop(cx, segment)).flatten();
+    let own = Claim { resource, ..Claim::of(Cause::EventLoopBlocked, segment) };
     let waits = || waits(cx, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
     kept.then(|| waits().unwrap_or(own))
 }
@@ -137,7 +138,10 @@ fn advice(d: &Described<'_>) -> &'static str {
 }
 
 fn sentence(d: &Described<'_>) -> String {
-    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {}", doing.text()));
+    let doing = d.culprit_doing.map_or_else(String::new, |doing| match (doing, d.resource) {
+        (Doing::Peer, Some(peer @ Resource::Peer { .. })) => format!("; it waited for {peer}"),
+        _ => format!("; it {}", doing.text()),
+    });
     let task = d.task.map_or_else(String::new, |task| format!(" in task `{task}`"));
     let kept = format!("{}{task} kept the event loop for {}", rule::at(d.place), d.time());
     match d.waits {

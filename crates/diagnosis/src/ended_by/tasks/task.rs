@@ -18,7 +18,7 @@ use crate::compare::{self, Question};
 use crate::context::Context;
 use crate::ended_by::holder;
 use crate::ended_by::tasks::tasks_seen::{self, Seen};
-use crate::ended_by::tasks::{library_thread, task_waker};
+use crate::ended_by::tasks::{library_thread, package_workers, task_waker};
 use crate::explain::{Dropped, Fate, Inference};
 use crate::facts::awaits::{self, Awaited};
 use crate::facts::{activity, pools};
@@ -92,8 +92,11 @@ const OF_LIBRARYS_FUTURE: &[Source<Ask>] =
 const OF_DATABASE: &[Source<Ask>] = &[(Inference::SameCode, of_same_file)];
 
 /// Which thread is to fulfil a future of `concurrent.futures` that no known executor fulfils.
-const OF_EXECUTOR: &[Source<Ask>] =
-    &[(Inference::TaskWaker, of_woken), (Inference::LeftPlace, of_thread)];
+const OF_EXECUTOR: &[Source<Ask>] = &[
+    (Inference::TaskWaker, of_woken),
+    (Inference::LeftPlace, of_thread),
+    (Inference::SameCode, of_package),
+];
 
 /// What a task awaits, as far as that says which inferences know its blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +229,19 @@ fn of_programs_thread<'c>(
     let found = library_thread::at_work(cx, segment.tid, (line.seen_ns.0, line.until_ns), works)?;
     let is_worker = cx.all_samples(found.tid).iter().any(takes_work);
     is_worker.then(|| Candidate::of(found))
+}
+
+/// The thread of a native runtime's for blocking work that was at the program's.
+fn of_package<'c>(
+    cx: &Context<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Candidate> {
+    if !cx.frames.is_native_program() {
+        return None;
+    }
+    let times = (line.seen_ns.0.min(segment.from_ns), line.until_ns.max(segment.to_ns));
+    package_workers::of_task(cx, line.row.stack, segment, times).map(Candidate::of)
 }
 
 /// A thread that shares a file with the task and left a function when the await ended, or the last

@@ -50,7 +50,7 @@ pub(crate) fn of(
         // A task of no request may itself have been in line: nobody watches it.
         let measured = by.holder != 0 || row.kind != AwaitKind::Lock;
         let blocker = Blocker::thread(tid, by.stack, measured, Inference::TaskWaker);
-        let doing = || awaited_most(cx, row, by, segment).unwrap_or(Doing::NotSeen);
+        let doing = || awaited_most(cx, row, by, segment).unwrap_or_else(|| unseen(cx, segment));
         return Some(Blocker { doing: loops.then(doing), ..blocker });
     }
     let work = if loops { None } else { longest_work(cx, by.target as u32, segment) };
@@ -58,6 +58,18 @@ pub(crate) fn of(
         let blocker = Blocker::thread(s.tid, s.stack(), false, Inference::TaskWaker);
         Blocker { doing: Some(activity::of(cx, &s)), ..blocker }
     })
+}
+
+/// What a task did that no sample saw in `segment`: it was suspended, and awaited something, if no
+/// worker of the runtime ran for most of the time.
+fn unseen(cx: &Context<'_>, segment: &Segment<'_>) -> Doing {
+    let runs = |s: &Segment<'_>| s.state != State::Wait;
+    let loops = |tid: &u32| cx.is_loop(&Segment { tid: *tid, ..*segment });
+    let mut workers = cx.others(0).filter(loops);
+    match workers.any(|tid| cx.ns_of(tid, segment.times(), runs) * 2 > segment.ns()) {
+        true => Doing::NotSeen,
+        false => Doing::Unseen,
+    }
 }
 
 /// What the task of the request that `by` worked for awaited in most of its samples in `segment`,

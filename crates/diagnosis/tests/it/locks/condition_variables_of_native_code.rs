@@ -105,11 +105,13 @@ fn threads_of_the_package_that_waits_do_what_it_waits_for() {
     assert_eq!(culprit.as_deref(), Some("main.rs:44 region()"), "{}", to_text(&verdict));
     let text = to_text(&verdict);
     assert!(text.contains("a thread of the library was at work meanwhile"), "{text}");
+    assert!(first.summary.contains("balance() waited 499 ms for a pool;"), "{text}");
     // Others compute too, for none of the waits here.
     for outer in [("main", OWN, 3), ("run", &*format!("{CARGO}/other-1.0.0/src/lib.rs"), 9)] {
         let made = in_package(outer);
         let verdict = judge(&made);
         assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
+        assert!(verdict.findings[0].summary.contains("for a condition;"), "{}", to_text(&verdict));
     }
 }
 

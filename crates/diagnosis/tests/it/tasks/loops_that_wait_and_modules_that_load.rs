@@ -310,6 +310,9 @@ fn code_of_a_task_that_polls_keeps_the_loop_whatever_it_polls() {
         let finding = only(&made);
         let place = finding.place.as_ref().map(|place| &*place.function);
         assert_eq!((finding.cause.text(), place), ("event-loop-blocked", Some("tables")));
+        let peer = if target.is_empty() { "a peer" } else { "tcp 127.0.0.1:5439" };
+        let waited = format!("; it waited for {peer}");
+        assert!(finding.summary.contains(&waited), "{}", finding.summary);
     }
 }
 

@@ -103,6 +103,30 @@ fn the_code_that_released_a_lock_held_it() {
     assert_eq!(found.confidence, Confidence::Likely, "it may have been in line itself: {text}");
 }
 
+/// What a task did is not seen; that it was suspended is, by the workers that had nothing to do.
+#[test]
+fn a_task_that_had_a_lock_while_no_worker_ran_awaited_something() {
+    let text = |other_runs: bool| {
+        let (mut made, _) = capture("lock", "tokio-1.54.1/src/sync/mutex.rs");
+        let by = stack(&mut made, &[("sync::{async_fn#0}", "/srv/shop/main.rs", 31)]);
+        SLOW.iter().for_each(|id| woken(&mut made, *id, (WORKER, 0, by)));
+        let mut fast = made::request(55, WORKER + 1, BEGIN, 5);
+        fast.on_loop = true;
+        made.requests.push(fast);
+        made.threads.push(made::thread(WORKER + 1, "worker"));
+        let until = if other_runs { 499 } else { 6 };
+        made::off(&mut made, WORKER + 1, &[(0, 1), (until, 900)]);
+        let runs = package("tokio-1.54.1/src/runtime/scheduler/multi_thread/worker.rs");
+        let runs = stack(&mut made, &[("run", &runs, 3)]);
+        made::also_seen(&mut made, WORKER + 1, (3..5).step_by(5), WaitKind::Running, runs);
+        judged(&mut made).1
+    };
+    let awaited = "sync() in another task, which waited for something that was not seen";
+    assert!(text(false).contains(awaited), "{}", text(false));
+    let unknown = "sync() in another task, which did something that was not seen";
+    assert!(text(true).contains(unknown), "{}", text(true));
+}
+
 #[test]
 fn a_request_that_released_a_lock_is_known_to_have_had_it() {
     let (mut made, _) = capture("lock", "tokio-1.54.1/src/sync/mutex.rs");
@@ -158,6 +182,29 @@ fn a_result_is_awaited_from_what_its_thread_did_meanwhile() {
     let (found, text) = judged(&mut made);
     assert_eq!(found.cause.text(), "pool-wait", "{text}");
     assert_eq!(place_and_culprit(&found), (Some("handler"), Some("export")), "{text}");
+}
+
+/// The runtime's thread that did the task's own work came late: others' had its threads.
+#[test]
+fn work_that_has_the_threads_for_blocking_work_keeps_a_result() {
+    let culprit = |began: &str| {
+        let (mut made, _) = capture("poll", "tokio-1.54.1/src/runtime/task/join.rs");
+        made::off(&mut made, BLOCKING, &[(495, 900)]);
+        made.threads.push(made::thread(BLOCKING, "blocking"));
+        let export = stack(&mut made, &[("run", began, 3), ("export", "/srv/shop/main.rs", 60)]);
+        made::also_seen(&mut made, BLOCKING, (10..490).step_by(20), WaitKind::Running, export);
+        let (found, text) = judged(&mut made);
+        assert_eq!(found.cause.text(), "pool-wait", "{text}");
+        (found.culprit.map(|place| place.function), text)
+    };
+    let (name, text) = culprit(&package("tokio-1.54.1/src/runtime/blocking/pool.rs"));
+    assert_eq!(name.as_deref(), Some("export"), "{text}");
+    assert!(
+        text.contains("most likely main.rs:60 export() made it wait, which computed"),
+        "{text}"
+    );
+    // A thread of the program's own has nothing to do with that.
+    assert_eq!(culprit("/srv/shop/main.rs").0, None);
 }
 
 #[test]
