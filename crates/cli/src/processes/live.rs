@@ -44,7 +44,7 @@ pub fn ps(as_json: bool) -> ExitCode {
                 place.name(&mut row);
                 rows.push(row);
             }
-            Err(why) => eprintln!("dashcam: process {}: {why}", place.number()),
+            Err(why) => why.report(&place),
         }
     }
     rows.sort_by_key(|row| row["pid"].as_u64());
@@ -95,7 +95,7 @@ fn patiently() -> Vec<(Place, Recorded)> {
     let known = |place: Place| match answering(&place, PATIENCE) {
         Ok(recorded) => Some((place, recorded)),
         Err(why) => {
-            eprintln!("dashcam: process {}: {why}", place.number());
+            why.report(&place);
             None
         }
     };
@@ -350,6 +350,19 @@ enum Failure {
     Odd(String),
 }
 
+impl Failure {
+    /// Says it of one of all processes, unless it has just ended.
+    fn report(&self, place: &Place) {
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof,
+        };
+        let ended = [NotFound, ConnectionRefused, ConnectionReset, BrokenPipe, UnexpectedEof];
+        if !matches!(self, Failure::Io(_, error) if ended.contains(&error.kind())) {
+            eprintln!("dashcam: process {}: {self}", place.number());
+        }
+    }
+}
+
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -393,6 +406,7 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
     }
     if answer.is_empty() {
         asked.map_err(io)?;
+        return Err(io(io::ErrorKind::UnexpectedEof.into()));
     }
     let answer: Value =
         serde_json::from_slice(&answer).map_err(|error| Failure::Odd(error.to_string()))?;
