@@ -76,11 +76,13 @@ impl Opened {
     }
 
     /// How many parts there are.
+    #[cfg(feature = "parquet")]
     pub fn count(&self) -> usize {
         self.parts.count()
     }
 
     /// Ids of stacks up to this one are those of the file, whatever part is read.
+    #[cfg(feature = "parquet")]
     pub fn own_stacks(&self) -> u32 {
         self.parts.own_stacks()
     }
