@@ -134,7 +134,7 @@ def test_aiokafka(bench: Bench) -> None:
 import asyncio, broker, dashcam
 from aiokafka import AIOKafkaConsumer, TopicPartition
 broker.send("orders", 3, traceparent=broker.PARENT)
-broker.send("bills", 4)
+broker.send("bills", 1)  # Of more, a batch may have some.
 async def main():
     it = AIOKafkaConsumer(bootstrap_servers=broker.servers, group_id=None, auto_offset_reset="earliest")
     await it.start()
@@ -148,8 +148,8 @@ async def main():
         if count == 3: break
     it.assign([TopicPartition("bills", 0)])
     await it.seek_to_beginning()
-    [batch] = (await it.getmany(timeout_ms=60_000)).values()
-    assert len(batch) == 4 and dashcam.status()["open_requests"] == 1
+    [[message]] = (await it.getmany(timeout_ms=60_000)).values()
+    assert (message.topic, dashcam.status()["open_requests"]) == ("bills", 1)
     await it.stop()
     assert dashcam.status()["open_requests"] == 0
 asyncio.run(main())
@@ -164,14 +164,15 @@ def test_kafka_python(bench: Bench) -> None:
 import broker, dashcam
 from kafka import KafkaConsumer, TopicPartition
 broker.send("orders", 3, traceparent=broker.PARENT)
-broker.send("bills", 4)
+broker.send("bills", 1)  # Of more, a batch may have some.
 it = KafkaConsumer(bootstrap_servers=broker.servers, group_id=None, auto_offset_reset="earliest", api_version=(2, 0))
 it.assign([TopicPartition("orders", 0)])
 for count, message in enumerate(it):
     assert (message.topic, dashcam.status()["open_requests"]) == ("orders", 1)
     if count == 2: break
 it.assign([TopicPartition("bills", 0)])
-assert len(it.poll(60_000)[TopicPartition("bills", 0)]) == 4
+[[message]] = it.poll(60_000).values()
+assert (message.topic, dashcam.status()["open_requests"]) == ("bills", 1)
 it.close()
 assert dashcam.status()["open_requests"] == 0
 broker.requests()
