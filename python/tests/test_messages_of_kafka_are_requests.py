@@ -122,10 +122,16 @@ threading.excepthook = lambda args: None
 thread = threading.Thread(target=handles)
 thread.start(); thread.join()
 assert dashcam.status()["open_requests"] == 0
+# A thread that has no frame of Python's below the call.
+import _thread
+broker.send("orders", 1)
+_thread.start_new_thread(it.poll, (60,))
+while dashcam.status()["requests"] < 2: pass
+while dashcam.status()["open_requests"]: pass
 it.close()
 broker.requests()
 """)
-    assert found == "{'kafka orders': 1} 0 open"
+    assert found == "{'kafka orders': 2} 0 open"
 
 
 def test_aiokafka(bench: Bench) -> None:

@@ -24,6 +24,8 @@ from dashcam._integrations import incoming
 _request: ContextVar[Any] = ContextVar("dashcam_kafka", default=None)
 
 
+# The headers that are read.
+_TRACE = ("traceparent", "tracestate")
 # What ends the request, once a module of consumers was imported.
 _end_request: list[Any] = []
 
@@ -41,7 +43,7 @@ def patch_confluent(native: Any, module: ModuleType) -> None:
                 return begin(message)
 
     def begin(message: Any) -> None:
-        if not _is_for_a_task(sys._getframe(2)):
+        if not _is_for_a_task(sys._getframe(1).f_back):
             _begin(native, message.topic(), message.headers() or ())
 
     end = _end(native)
@@ -54,12 +56,12 @@ def patch_kafka_python(native: Any, module: ModuleType) -> None:
     """Hooks `KafkaConsumer`; its iterator polls, too, and then has the messages of a batch one by one."""
 
     def after_next(record: Any, *args: Any, **kwargs: Any) -> None:
-        if not _is_for_a_task(sys._getframe(1)):
+        if not _is_for_a_task(sys._getframe().f_back):
             _begin(native, record.topic, record.headers)
 
     def after_poll(batches: Any, *args: Any, **kwargs: Any) -> None:
         record = next((records[0] for records in batches.values() if records), None)
-        if record is not None and not _is_for_a_task(sys._getframe(1)):
+        if record is not None and not _is_for_a_task(sys._getframe().f_back):
             _begin(native, record.topic, record.headers)
 
     end = _end(native)
@@ -102,7 +104,7 @@ def _begin(native: Any, topic: str, headers: Iterable[tuple[str, bytes]]) -> Non
     request = native.request(f"kafka {topic}")
     request.__enter__()
     _request.set(request)
-    texts = {key: value.decode("latin-1") for key, value in headers if isinstance(value, bytes)}
+    texts = {key: value.decode("latin-1") for key, value in headers if key in _TRACE and isinstance(value, bytes)}
     incoming.mapping(native, request.id, texts)
 
 
@@ -119,8 +121,8 @@ def _end(native: Any) -> Any:
 
 
 def _is_for_a_task(caller: Any) -> bool:
-    """Whether an executor runs nothing but this call, in a lambda or alone: the message is for who waits for the
-    result."""
+    """Whether an executor runs nothing but this call, in a lambda or alone: the message is for the task that
+    waits for the result."""
     while caller is not None and (
         caller.f_code.co_name == "<lambda>" or caller.f_globals.get("__name__", "").startswith("confluent_kafka.")
     ):

@@ -34,7 +34,7 @@ pub(super) fn still(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     Some((ns, Claim::of(cause, segment)))
 }
 
-/// The spans of the predicate are exact, and whoever is in there may lack a CPU as well.
+/// The spans of the predicate are exact, and a thread in there may lack a CPU as well.
 pub(super) fn asked(cx: &Context<'_>, segment: &Segment<'_>) -> Answer {
     let stack = cx.main_stack(segment.tid, segment.from_ns, segment.to_ns);
     Some((cx.predicate_ns(segment), Claim { stack, ..recorder::in_predicate(segment) }))
